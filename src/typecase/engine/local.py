@@ -1,0 +1,84 @@
+"""This machine: the builtin map, or processes.
+
+    Local(0)   in this process, one task after the other; the engine to debug with
+    Local(n)   n processes by spawn: nothing is inherited but what a task carries
+
+Price: a spawned worker costs about half a second of imports, once per `map`.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import TypeVar
+
+from typecase.errors import FixInput, WorkerLost
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """`workers` processes on this machine; 0 runs in the calling process."""
+
+    workers: int = 0
+
+    def __post_init__(self) -> None:
+        if self.workers < 0:
+            raise FixInput(f"workers must be 0 (this process) or more, got {self.workers}")
+
+    @property
+    def num_workers(self) -> int:
+        return max(1, self.workers)
+
+    def map(self, fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+        """Yields `fn(task)` in task order; see `Engine.map`."""
+        if self.workers == 0 or not tasks:
+            return map(fn, tasks)
+        return _map_processes(fn, tasks, min(self.workers, len(tasks)))
+
+
+def available_cores() -> int:
+    """Cores that this process may use; containers and taskset are respected."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _map_processes(fn: Callable[[T], R], tasks: Sequence[T], workers: int) -> Iterator[R]:
+    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_leave_interrupts)
+    others = set(multiprocessing.active_children())
+    waiting: deque[Future[R]] = deque()
+    upcoming = iter(tasks)
+    try:
+        # A window of a few tasks per worker bounds the answers that wait for their turn.
+        for task in upcoming:
+            waiting.append(pool.submit(fn, task))
+            if len(waiting) >= 4 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    except BrokenProcessPool as error:
+        raise WorkerLost(
+            "a worker process died (out of memory, or killed); finished shards are kept: run the same command again,"
+            " with fewer workers if memory was short"
+        ) from error
+    except BaseException:
+        # Nobody waits for answers any more. Writers are atomic, so a worker can be ended at any instant.
+        for child in set(multiprocessing.active_children()) - others:
+            child.terminate()
+        raise
+    finally:
+        for future in waiting:
+            future.cancel()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _leave_interrupts() -> None:
+    # Ctrl-C reaches the whole process group; the parent alone decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

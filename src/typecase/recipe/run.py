@@ -1,0 +1,282 @@
+"""Running a stage: resumable, retried, balanced, complete or absent.
+
+    out/                              appears by one rename when everything is done
+    .out.<fingerprint>.partial/       until then
+       part-00000.parquet …           finished files
+       .scratch/survey-00000.json     a finished survey: its summary
+       .scratch/work-00000.json       a finished task: its files with their hashes, its balance
+       .scratch/lock                  held by the process that works here
+
+Resuming is listing a folder: a record whose files have the recorded hashes is not worked again. A killed worker
+leaves temporary names at most, and they are swept at the next start.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from typecase.core.balance import EMPTY, Balance
+from typecase.engine.local import Local
+from typecase.engine.protocol import Engine
+from typecase.errors import AlreadyExists, BadRecipe, Conflict, WorkerLost
+from typecase.recipe.progress import Quiet, Reporter
+from typecase.recipe.stage import Given, Report, Stage, Summary
+from typecase.store import atomic
+from typecase.store import manifest as manifests
+from typecase.store.manifest import FileEntry, Manifest, Parent
+
+_TRIES = 3
+_SCRATCH = ".scratch"
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """What a stage made: its folder and manifest. `reused` when it was there already, made the same way."""
+
+    folder: Path
+    manifest: Manifest
+    reused: bool = False
+
+
+def run_stage(
+    stage: Stage, given: Given, out: Path, *, engine: Engine | None = None, reporter: Reporter | None = None
+) -> Artifact:
+    """Runs `stage` into the folder `out`, or finds it done.
+
+    Raises BadRecipe when a role is missing, AlreadyExists when `out` was made another way, Conflict when another
+    process works on it, WorkerLost when workers keep dying; whatever is finished by then stays for the next run.
+    """
+    engine = engine or Local(0)
+    return run_prepared(prepare(stage, given, engine), Path(out), engine=engine, reporter=reporter)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A stage, what it is given, and the fingerprint of the artifact that it will make."""
+
+    stage: Stage
+    given: Given
+    params: Mapping[str, Any]
+    fingerprint: str
+
+
+def prepare(stage: Stage, given: Given, engine: Engine) -> Prepared:
+    """Names what `stage` would make of `given`; nothing is written."""
+    given = _roles(stage, given)
+    params = stage.identity(engine)
+    contents = {role: manifests.read_manifest(folder).content for role, folder in given.items()}
+    return Prepared(stage, given, params, manifests.fingerprint(stage.verb, stage.version, params, contents))
+
+
+def run_prepared(prepared: Prepared, out: Path, *, engine: Engine | None = None, reporter: Reporter | None = None) -> Artifact:
+    """`run_stage` for a stage whose fingerprint is known."""
+    engine = engine or Local(0)
+    reporter = reporter or Quiet()
+    stage, given, name = prepared.stage, prepared.given, prepared.fingerprint
+    parents = tuple(manifests.parent_of(role, folder, child=out) for role, folder in sorted(given.items()))
+    if (done := _already(out, name)) is not None:
+        return Artifact(out, done, reused=True)
+    stage.check(given)
+    partial = out.parent / f".{out.name}.{name[:12]}.partial"
+    scratch = partial / _SCRATCH
+    scratch.mkdir(parents=True, exist_ok=True)
+    with _locked(scratch / "lock", partial):
+        _sweep(partial)
+        decision, report, files = _beats(stage, given, partial, scratch, engine, reporter)
+        made = _manifest(stage, prepared.params, parents, decision, report, files)
+        shutil.rmtree(scratch)
+        manifests.write_manifest(partial, made)
+        partial.replace(out)
+        atomic.sync_folder(out.parent)
+    return Artifact(out, made)
+
+
+def _roles(stage: Stage, given: Given) -> Given:
+    missing = [role for role in stage.needs if role not in given]
+    if missing:
+        raise BadRecipe(
+            f"{stage.verb} needs {' and '.join(missing)}, but nothing gives it; have: {', '.join(given) or 'nothing'}"
+        )
+    return {role: Path(given[role]) for role in (*stage.needs, *stage.wants) if role in given}
+
+
+def _already(out: Path, fingerprint: str) -> Manifest | None:
+    if not out.exists():
+        return None
+    if (out / manifests.NAME).is_file():
+        found = manifests.read_manifest(out)
+        if found.fingerprint == fingerprint:
+            return found
+        how = f"made by {found.stage} with other parameters or inputs ({found.fingerprint[:12]}, wanted {fingerprint[:12]})"
+    elif not any(out.iterdir()):
+        out.rmdir()
+        return None
+    else:
+        how = "not an artifact of typecase"
+    raise AlreadyExists(f"{out} exists and was {how}: choose another output, or remove it first")
+
+
+@contextmanager
+def _locked(path: Path, folder: Path) -> Iterator[None]:
+    with path.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Conflict(f"another process is working on {folder}: wait for it, or stop it and run this again") from None
+        yield
+
+
+def _sweep(partial: Path) -> None:
+    for leftover in partial.rglob(".*.tmp"):
+        leftover.unlink()
+
+
+Files = dict[str, FileEntry]
+
+
+def _beats(
+    stage: Stage, given: Given, partial: Path, scratch: Path, engine: Engine, reporter: Reporter
+) -> tuple[dict[str, Any], Report, Files]:
+    shards = stage.shards(given)
+    summaries: list[Summary] = []
+    if stage.surveys:
+        survey = functools.partial(_survey_one, stage, given, partial, scratch)
+        records = _phase(survey, shards, scratch, "survey", partial, engine, reporter, stage.verb)
+        summaries = [record["summary"] for record in records]
+    decision = stage.decide(given, summaries, scratch)
+    tasks = stage.tasks(given, shards, decision)
+    work = functools.partial(_work_one, stage, given, partial, scratch, decision)
+    records = _phase(work, tasks, scratch, "work", partial, engine, reporter, stage.verb)
+    last = stage.finish(given, decision, partial, scratch)
+    records.append(_record(partial, last))
+    return decision, *_joined(records)
+
+
+def _phase(
+    fn: Callable[[tuple[int, Any]], dict[str, Any]],
+    tasks: Sequence[Any],
+    scratch: Path,
+    beat: str,
+    partial: Path,
+    engine: Engine,
+    reporter: Reporter,
+    verb: str,
+) -> list[dict[str, Any]]:
+    records = {i: record for i in range(len(tasks)) if (record := _finished(scratch / f"{beat}-{i:05d}.json", partial))}
+    with reporter.phase(f"{verb} {beat}", total=len(tasks), done=len(records)) as phase:
+        for attempt in range(1, _TRIES + 1):
+            missing = [(i, task) for i, task in enumerate(tasks) if i not in records]
+            try:
+                for (i, _), record in zip(missing, engine.map(fn, missing), strict=True):
+                    records[i] = record
+                    phase.advance(*_progress_of(record))
+                break
+            except WorkerLost:
+                if attempt == _TRIES:
+                    raise
+                records |= {i: r for i, _ in missing if (r := _finished(scratch / f"{beat}-{i:05d}.json", partial))}
+    return [records[i] for i in range(len(tasks))]
+
+
+def _progress_of(record: Mapping[str, Any]) -> tuple[int, int]:
+    counts = record.get("counts") or record.get("summary") or {}
+    entered = record["balance"]["in"] if "balance" in record else counts.get("documents", 0)
+    return int(entered), int(counts.get("text_bytes", 0))
+
+
+def _finished(path: Path, partial: Path) -> dict[str, Any] | None:
+    """The record of an earlier run, if it and every file and range of bytes that it names are whole."""
+    try:
+        record: dict[str, Any] = orjson.loads(path.read_bytes())
+    except (FileNotFoundError, orjson.JSONDecodeError):
+        return None
+    for name, (_, size_bytes, digest) in record.get("files", {}).items():
+        file = partial / name
+        if not file.is_file() or file.stat().st_size != size_bytes or atomic.content_hash(file) != digest:
+            return None
+    for name, (start, stop, digest) in record.get("ranges", {}).items():
+        file = partial / name
+        if not file.is_file() or file.stat().st_size < stop or atomic.content_hash(file, start, stop) != digest:
+            return None
+    return record
+
+
+def _survey_one(stage: Stage, given: Given, partial: Path, scratch: Path, numbered: tuple[int, Any]) -> dict[str, Any]:
+    index, shard = numbered
+    summary = dict(stage.survey(given, shard, scratch) or {})
+    files = {}
+    for name in summary.get("files", ()):
+        entry = FileEntry.of(scratch, name)
+        files[f"{_SCRATCH}/{name}"] = (0, entry.size_bytes, entry.hash)
+    record = {"summary": summary, "files": files}
+    atomic.write_json(scratch / f"survey-{index:05d}.json", record)
+    return record
+
+
+def _work_one(
+    stage: Stage, given: Given, partial: Path, scratch: Path, decision: Mapping[str, Any], numbered: tuple[int, Any]
+) -> dict[str, Any]:
+    index, task = numbered
+    record = _record(partial, stage.work(given, task, decision, partial, scratch))
+    atomic.write_json(scratch / f"work-{index:05d}.json", record)
+    return record
+
+
+def _record(partial: Path, report: Report) -> dict[str, Any]:
+    files = {}
+    for name, rows in report.files.items():
+        entry = FileEntry.of(partial, name)
+        files[name] = (rows, entry.size_bytes, entry.hash)
+    ranges = {
+        name: (start, stop, atomic.content_hash(partial / name, start, stop)) for name, (start, stop) in report.ranges.items()
+    }
+    return {"files": files, "ranges": ranges, "balance": report.balance.as_dict(), "counts": dict(report.counts)}
+
+
+def _joined(records: Sequence[Mapping[str, Any]]) -> tuple[Report, Files]:
+    balance, counts, files = EMPTY, dict[str, int](), Files()
+    for record in records:
+        b = record["balance"]
+        balance = balance + Balance(b["in"], b["kept"], b["removed"], b["quarantined"])
+        for key, number in record["counts"].items():
+            counts[key] = counts.get(key, 0) + number
+        for name, (rows, size_bytes, digest) in record["files"].items():
+            files[name] = FileEntry(name, size_bytes, digest, rows)
+    return Report(balance=balance, counts=dict(sorted(counts.items()))), dict(sorted(files.items()))
+
+
+def _manifest(
+    stage: Stage,
+    params: Mapping[str, Any],
+    parents: tuple[Parent, ...],
+    decision: Mapping[str, Any],
+    report: Report,
+    files: Files,
+) -> Manifest:
+    return Manifest(
+        kind=stage.gives,
+        stage=stage.verb,
+        version=stage.version,
+        params=params,
+        parents=parents,
+        files=tuple(files.values()),
+        balance=report.balance,
+        decision={k: v for k, v in decision.items() if not k.startswith("_")},
+        counts=report.counts,
+        libraries=manifests.library_versions(*stage.libraries),
+    )
+
+
+def partial_folders(folder: Path) -> list[Path]:
+    """Unfinished outputs in `folder`: what an interrupted run left to resume."""
+    return sorted(p for p in folder.glob(".*.partial") if p.is_dir() and os.access(p, os.R_OK))
