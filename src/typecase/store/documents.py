@@ -110,17 +110,17 @@ class DocumentStore:
 
             store.sql("select source, count(*) as n from docs group by source order by n desc")
 
-        Raises BadQuery with DuckDB's words when the query is at fault.
+        `offset` is a word of SQL's own: quote it. Raises BadQuery with DuckDB's words when the query is at fault.
         """
-        with duckdb.connect() as connection:
-            views = {"docs": (self.parts, ", ".join(NARROW))}
+        with duckdb.connect(config={"python_enable_replacements": False}) as connection:
+            views = {"docs": (self.parts, ", ".join(f'"{name}"' for name in NARROW))}
             for name, folder in tables.items():
                 views[name] = (tuple(sorted(Path(folder).glob("part-*.parquet"))), "*")
             for name, (parts, columns) in views.items():
                 if parts:
                     connection.execute(f"create view {name} as select {columns} from read_parquet({[str(p) for p in parts]!r})")
             try:
-                return connection.execute(query).to_arrow_table()
+                return connection.sql(query).to_arrow_table()
             except duckdb.Error as error:
                 raise BadQuery(f"the query cannot run: {error}") from None
 

@@ -22,6 +22,7 @@ from typecase.store.atomic import atomic_path
 GROUP_BYTES = 4 << 20
 GROUP_ROWS = 1 << 13
 _ZSTD_LEVEL = 3
+_LONG = ("text", "meta", "raw", "program")
 _DICTIONARY = ("source", "file", "reason", "stage", "domain", "status", "stratum")
 
 
@@ -53,7 +54,7 @@ def write_shard(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> in
 def cut_groups(table: pa.Table) -> Iterator[pa.Table]:
     """Slices of `table` of at most GROUP_BYTES of text and GROUP_ROWS rows; a longer document stands alone."""
     sizes = np.ones(table.num_rows, np.int64)
-    for name in ("text", "meta", "raw", "program"):
+    for name in _LONG:
         if name in table.column_names:
             sizes += lengths_of(table.column(name))
     ends = np.cumsum(sizes)
@@ -64,6 +65,21 @@ def cut_groups(table: pa.Table) -> Iterator[pa.Table]:
         stop = min(max(stop, start + 1), start + GROUP_ROWS, table.num_rows)
         yield table.slice(start, stop - start)
         start = stop
+
+
+def regrouped(tables: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:
+    """The same rows in tables of `num_rows` rows, the last one shorter; memory is one such table and one of `tables`."""
+    held: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        held.append(table)
+        count += table.num_rows
+        while count >= num_rows:
+            whole = pa.concat_tables(held)
+            yield whole.slice(0, num_rows)
+            held, count = [whole.slice(num_rows)], count - num_rows
+    if count:
+        yield pa.concat_tables(held)
 
 
 def lengths_of(column: pa.ChunkedArray) -> np.ndarray:

@@ -1,0 +1,93 @@
+"""The command line: the verbs, their options, and errors as one line and an exit code.
+
+Commands live in their own modules and are imported when they are called, so that `typecase --help` stays quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from typecase.errors import TypecaseError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("cli_recipe", "Run a recipe file end to end, resumable."),
+    "ingest": ("cli_stages", "Read files into a document store; quarantine what cannot be read."),
+    "rate": ("cli_stages", "Score every document: qualities, domain, confidence."),
+    "refine": ("cli_stages", "Write and run a refining program for every document."),
+    "dedup": ("cli_stages", "Remove exact duplicates; keep one of each."),
+    "select": ("cli_stages", "Keep documents up to a budget, with a reason for every row."),
+    "build": ("cli_stages", "Tokenise documents into a Megatron .bin/.idx with provenance."),
+    "merge": ("cli_tokens", "Join token sets in the given order."),
+    "info": ("cli_tokens", "Say what lies at a path."),
+    "show": ("cli_tokens", "Show documents as text and tokens, with boundaries marked."),
+    "export": ("cli_tokens", "Write documents to JSONL, CSV, Parquet or a .bin/.idx subset."),
+    "doctor": ("cli_tokens", "Examine a token set or artifact; repair into a new one."),
+    "why": ("cli_recipe", "Print the tree of parents of an artifact, or the fate of a document."),
+    "rater": ("cli_recipe", "Train a rater; print its model card."),
+}
+
+INTERRUPTED = 130
+
+
+class Lazy(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"typecase.app.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="typecase")
+def typecase() -> None:
+    """See, search, edit, rate, refine, select and audit the exact tokens that a model trains on."""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Runs the command line and exits: 0 well, 2 fix the input, 3 conflict, 4 damaged data, 5 try again, 130 interrupted."""
+    arguments = sys.argv[1:] if argv is None else argv
+    as_json = "--json" in arguments
+    try:
+        code = typecase.main(arguments, prog_name="typecase", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except TypecaseError as error:
+        _fail(type(error).__name__, str(error), error.exit_code, as_json)
+    except click.ClickException as error:
+        if as_json:
+            _fail("Usage", error.format_message(), error.exit_code, as_json)
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        print("interrupted; finished shards are kept: run the same command again to resume", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _fail("System", f"{where}{error.strerror or error}", 1, as_json)
+
+
+def _fail(kind: str, message: str, code: int, as_json: bool) -> None:
+    if as_json:
+        import orjson
+
+        value: dict[str, Any] = {"error": {"kind": kind, "message": message, "exit_code": code}}
+        sys.stderr.write(orjson.dumps(value).decode() + "\n")
+    else:
+        click.echo(click.style("error: ", fg="red", bold=True) + message, err=True)
+    sys.exit(code)
