@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from typecase.app.health import ArtifactExamination
+from typecase.app.views import ArtifactInfo, ShownDocument, ShownTokens, TokenSetInfo
 from typecase.core.balance import Balance
 from typecase.recipe.run import Artifact
+from typecase.recipe.why import Fate
+from typecase.store.token_doctor import Examination
 
 
 def balance_lines(balance: Balance) -> list[str]:
@@ -74,6 +78,20 @@ def reason_lines(artifacts: Sequence[Artifact]) -> list[str]:
     return lines if len(lines) > 1 else ["no document left"]
 
 
+def fate_lines(doc_id: str, told: Sequence[Fate]) -> list[str]:
+    """What became of a document, a line for each stage."""
+    rows = []
+    for one in told:
+        shown = [f"{k} {_short(v)}" for k, v in one.detail.items() if v not in (None, "", [], {}) and v != one.reason]
+        rows.append((one.stage, one.outcome, ", ".join([one.reason, *shown] if one.reason else shown)))
+    return [f"document {doc_id}", *(f"  {line}" for line in table(rows))]
+
+
+def _short(value: object) -> str:
+    text = f"{value:.2f}" if isinstance(value, float) else str(value).replace("\n", "; ")
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
 def size(size_bytes: int) -> str:
     """Bytes in decimal units."""
     value = float(size_bytes)
@@ -96,3 +114,72 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Columns aligned to the left, two blanks apart."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def info_lines(found: TokenSetInfo | ArtifactInfo) -> list[str]:
+    """What lies at a path."""
+    if isinstance(found, ArtifactInfo):
+        lines = [f"{found.path}: {found.kind}, made by {found.stage}", f"  {found.rows:,} rows in {found.parts} parts"]
+        if counts := counts_line(found.counts):
+            lines.append(f"  {counts}")
+        lines += [f"  {number:>9,}  {source or '(no source)'}" for source, number in found.sources.items()]
+        return [*lines, f"  fingerprint {found.fingerprint}", f"  content     {found.content}"]
+    lines = [
+        f"{found.path}: token set, {found.format}, {found.dtype}",
+        f"  {found.documents:,} documents, {found.sequences:,} sequences, {found.tokens:,} tokens, {size(found.bin_bytes)}",
+        f"  tokens a document: {found.shortest:,} to {found.longest:,}, median {found.median:,}",
+        f"  provenance {'yes' if found.provenance else 'no'}, tokenizer {found.tokenizer or 'not recorded'}",
+    ]
+    return [*lines, *(f"  {note}" for note in found.notes)]
+
+
+_BREAK = "│"
+_TINTS = ("48;5;254", "48;5;252")
+
+
+def shown_lines(shown: Sequence[ShownTokens] | Sequence[ShownDocument], *, ids: bool, colour: bool) -> list[str]:
+    """Documents for a person: a head line, the text with its token boundaries, the ids when asked."""
+    lines: list[str] = []
+    for one in shown:
+        if isinstance(one, ShownDocument):
+            meta = "  ".join(f"{k}={_short(v)}" for k, v in one.meta.items())
+            lines += [f"== {one.doc_id}  {one.source}  {one.place}  {one.text_bytes:,} bytes  {meta}".rstrip(), one.text, ""]
+            continue
+        head = "  ".join(v for v in (one.doc_id, one.source, one.place) if v)
+        cut = f", first {len(one.tokens):,} shown" if len(one.tokens) < one.num_tokens else ""
+        lines.append(f"== document {one.doc}  {head}  {one.num_tokens:,} tokens{cut}")
+        if one.pieces is not None:
+            lines.append(_marked(one.pieces, set(one.boundaries), colour))
+        if ids or one.pieces is None:
+            lines.append(" ".join(map(str, one.tokens)))
+        lines.append("")
+    return lines
+
+
+def _marked(pieces: Sequence[str], boundaries: set[int], colour: bool) -> str:
+    """Token boundaries as changing shades on a terminal, else as bars; a sequence begins at a double bar."""
+    if colour:
+        tinted = (f"\x1b[{_TINTS[i % 2]}m\x1b[38;5;16m{piece}\x1b[0m" for i, piece in enumerate(pieces))
+        return "".join(("║" if i in boundaries else "") + piece for i, piece in enumerate(tinted))
+    return "".join(("║" if i in boundaries else _BREAK if i else "") + piece for i, piece in enumerate(pieces))
+
+
+def examination_lines(exam: Examination | ArtifactExamination) -> list[str]:
+    """What the doctor found, errors first."""
+    if isinstance(exam, ArtifactExamination):
+        lines = [f"{exam.path}: {exam.kind}, {exam.files} files"]
+    else:
+        what = f"{exam.format or 'unreadable'}, {exam.dtype or '?'}"
+        lines = [f"{exam.prefix}: {what}, {exam.num_documents:,} documents, {exam.num_tokens:,} tokens"]
+        if exam.eod is not None and exam.eod.eod is not None:
+            lines.append(f"  {exam.eod.num_ending:,} of {exam.eod.num_documents:,} documents end with id {exam.eod.eod}")
+        if exam.census is not None and exam.census.max_id is not None:
+            lines.append(f"  ids from {exam.census.min_id:,} to {exam.census.max_id:,}")
+        if exam.round_trip is not None:
+            lines.append(f"  {exam.round_trip:.0%} of sampled documents come back identical from decode and encode")
+    for finding in exam.findings:
+        place = [f"document {finding.document}"] if finding.document is not None else []
+        place += [f"byte {finding.byte}"] if finding.byte is not None else []
+        where = f"  ({', '.join(place)})" if place else ""
+        lines.append(f"  {finding.severity:<8}{finding.code}: {finding.message}{where}")
+    return [*lines, "healthy" if exam.ok else "damaged: `--repair FOLDER` saves the whole documents of a token set"]

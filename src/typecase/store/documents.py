@@ -97,7 +97,7 @@ class DocumentStore:
         low, high = doc_id.lower(), doc_id.lower() + "g"
         found: list[Document] = []
         for part in self.parts:
-            found += [d for table in _groups_within(part, low, high) for d in documents_of(table)]
+            found += [d for table in groups_within(part, low, high) for d in documents_of(table)]
             if len(found) > 1:
                 names = ", ".join(d.id for d in found[:3])
                 raise BadQuery(f"{doc_id!r} fits {len(found)} or more documents ({names} …); give more digits")
@@ -136,6 +136,15 @@ def open_documents(folder: Path | str) -> DocumentStore:
     return DocumentStore(folder, manifest)
 
 
+def row_of(parts: Sequence[Path], doc_id: str) -> dict[str, Any] | None:
+    """The row of `doc_id` in the parts of a table keyed by doc_id, None when it has none."""
+    for part in parts:
+        for table in groups_within(part, doc_id, doc_id + " "):
+            row: dict[str, Any] = table.slice(0, 1).to_pylist()[0]
+            return row
+    return None
+
+
 def documents_of(table: pa.Table) -> Iterator[Document]:
     """The rows of a table of DOC_SCHEMA as documents."""
     columns = [table.column(name).to_pylist() for name in DOC_SCHEMA.names]
@@ -168,7 +177,7 @@ def join_side(doc_ids: pa.ChunkedArray | pa.Array, parts: Sequence[Path], column
     else:
         low, high = ids[0].as_py(), ids[-1].as_py() + " "
     names = ["doc_id", *columns]
-    found = [table for part in parts for table in _groups_within(part, low, high, names)]
+    found = [table for part in parts for table in groups_within(part, low, high, names)]
     if not found:
         schema = shards.open_shard(parts[0]).schema_arrow if parts else pa.schema([("doc_id", pa.string())])
         return pa.table({name: pa.nulls(len(ids), schema.field(name).type) for name in columns if name in schema.names})
@@ -176,7 +185,8 @@ def join_side(doc_ids: pa.ChunkedArray | pa.Array, parts: Sequence[Path], column
     return side.select(list(columns)).take(pc.index_in(ids, value_set=side.column("doc_id")))
 
 
-def _groups_within(part: Path, low: str, high: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+def groups_within(part: Path, low: str, high: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    """The rows of a part with low <= doc_id < high, a table for each row group that has any."""
     file = shards.open_shard(part)
     try:
         position = file.schema_arrow.names.index("doc_id")

@@ -162,9 +162,12 @@ def _from_dict(raw: Mapping[str, Any]) -> Manifest:
 def parent_of(role: str, folder: Path, *, child: Path) -> Parent:
     """Names the artifact in `folder` as a parent of the artifact that will lie in `child`."""
     manifest = read_manifest(folder)
-    return Parent(
-        role, manifest.kind, os.path.relpath(folder.resolve(), child.resolve()).replace(os.sep, "/"), manifest.content
-    )
+    return Parent(role, manifest.kind, relative(folder, child), manifest.content)
+
+
+def relative(folder: Path, start: Path) -> str:
+    """The way from the folder `start` to `folder`, with forward slashes: it holds when both are moved together."""
+    return os.path.relpath(folder.resolve(), start.resolve()).replace(os.sep, "/")
 
 
 def first_damage(folder: Path, manifest: Manifest) -> str | None:
