@@ -53,17 +53,23 @@ def write_shard(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> in
 
 def cut_groups(table: pa.Table) -> Iterator[pa.Table]:
     """Slices of `table` of at most GROUP_BYTES of text and GROUP_ROWS rows; a longer document stands alone."""
-    sizes = np.ones(table.num_rows, np.int64)
+    sizes = np.zeros(table.num_rows, np.int64)
     for name in _LONG:
         if name in table.column_names:
             sizes += lengths_of(table.column(name))
-    ends = np.cumsum(sizes)
+    for start, stop in group_bounds(sizes):
+        yield table.slice(start, stop - start)
+
+
+def group_bounds(sizes: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Where `cut_groups` cuts rows whose wide columns have these bytes, int64 (rows,): intervals [start, stop)."""
+    ends = np.cumsum(sizes + 1)
     start = 0
-    while start < table.num_rows:
+    while start < len(sizes):
         base = ends[start - 1] if start else 0
         stop = int(np.searchsorted(ends, base + GROUP_BYTES, side="right"))
-        stop = min(max(stop, start + 1), start + GROUP_ROWS, table.num_rows)
-        yield table.slice(start, stop - start)
+        stop = min(max(stop, start + 1), start + GROUP_ROWS, len(sizes))
+        yield start, stop
         start = stop
 
 
