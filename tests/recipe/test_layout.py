@@ -73,11 +73,17 @@ def test_slices_tile_the_documents_in_source_order(
 
 
 def test_slices_are_of_about_the_wished_size(tmp_path: Path) -> None:
-    rows = [("f", i, 100) for i in range(10_000)]
+    rows = [("f", i, 10_000) for i in range(2_000)]
     paths = write_rows(tmp_path, [rows[0::2], rows[1::2]])
-    layout = plan_slices(paths, slice_tokens=100_000, by_source=True)
-    assert layout.num_slices == 10
-    assert np.diff(layout.starts).max() < 120_000
+    layout = plan_slices(paths, slice_tokens=2_050_000, by_source=True)
+    assert layout.num_slices in (10, 11)
+    assert np.diff(layout.starts).max() < 2_300_000
+
+
+def test_many_tiny_documents_do_not_fall_into_one_slice(tmp_path: Path) -> None:
+    paths = write_rows(tmp_path, [[("f", i, 1) for i in range(20_000)]])
+    layout = plan_slices(paths, slice_tokens=1_000_000, by_source=True)
+    assert np.diff(layout.bounds, axis=0).max() < 5_000
 
 
 def test_by_id_every_shard_is_a_slice(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ Ints = npt.NDArray[np.int64]
 Ints32 = npt.NDArray[np.int32]
 
 _SHARD_BYTES = (8 << 20, 128 << 20)
-_SHARD_ROWS = 1 << 18
+_SHARD_ROWS = 1 << 17
 _SLICE_TOKENS = 32 << 20
 _PROVENANCE_ROWS = 1 << 16
 

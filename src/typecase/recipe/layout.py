@@ -25,6 +25,8 @@ from typecase.errors import FixInput
 
 _ROW_BITS = 36
 _SAMPLES = 512
+_ROW_TOKENS = 256
+"""A row weighs as much as this many tokens: millions of tiny documents must not fall into one slice."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -65,7 +67,7 @@ def open_rows(path: Path) -> pa.Table:
 
 
 def plan_slices(shards: Sequence[Path], *, slice_tokens: int, by_source: bool) -> Layout:
-    """Cuts the rows of `shards`, each sorted by key, into slices of about `slice_tokens` tokens.
+    """Cuts the rows of `shards`, each sorted by key, into slices of about `slice_tokens` tokens, fewer for short documents.
 
     Raises FixInput beyond 2^27 files or 2^36 rows in one file.
     """
@@ -130,7 +132,7 @@ def _sample(table: pa.Table, files: pa.Array) -> tuple[Ints, Ints]:
     if not table.num_rows:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     at = np.unique(np.linspace(0, table.num_rows, min(_SAMPLES, table.num_rows), endpoint=False).astype(np.int64))
-    weights = np.diff(_ends(table)[np.append(at, table.num_rows)])
+    weights = np.diff((_ends(table) + _ROW_TOKENS * np.arange(table.num_rows + 1))[np.append(at, table.num_rows)])
     return source_keys(table.take(at), files), weights
 
 
