@@ -94,10 +94,9 @@ def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _batches(store: TokenStore, docs: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
-    lengths = store.document_lengths()
     for start in range(0, len(docs), _BATCH_ROWS):
         chunk = docs[start : start + _BATCH_ROWS]
-        group = (np.cumsum(lengths[chunk]) // _BATCH_TOKENS).astype(np.int64)
+        group = (np.cumsum(store.document_lengths(chunk)) // _BATCH_TOKENS).astype(np.int64)
         yield from np.split(chunk, np.flatnonzero(np.diff(group)) + 1)
 
 

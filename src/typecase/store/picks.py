@@ -18,7 +18,7 @@ from typecase.errors import BadQuery
 from typecase.store.provenance import Provenance
 
 _NUMBER = re.compile(r"\d+")
-_SLICE = re.compile(r"(-?\d+)?:(-?\d+)?(?::(\d+))?")
+_SLICE = re.compile(r"(-?\d+)?:(-?\d+)?(?::(\d+)?)?")
 _ID = re.compile(r"[0-9a-f]{6,32}", re.IGNORECASE)
 
 
