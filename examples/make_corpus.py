@@ -22,7 +22,19 @@ HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 UNCLEAR = ("other", "mentions", "GPL/free", "free (")
 NUM_NOTES, NUM_MANUALS = 360, 240
-NOTES = {"prose", "mail", "readme", "blog", "article", "news report", "comment thread", "help-page", "text", "html-page", "html-main"}
+NOTES = {
+    "prose",
+    "mail",
+    "readme",
+    "blog",
+    "article",
+    "news report",
+    "comment thread",
+    "help-page",
+    "text",
+    "html-page",
+    "html-main",
+}
 
 FAULTS: tuple[tuple[str, bytes], ...] = (
     ("an empty text", b'{"id": "fault-empty", "text": "", "licence": "CC0-1.0"}'),

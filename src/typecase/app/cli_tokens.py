@@ -24,7 +24,8 @@ def info_command(path: Path, as_json: bool) -> None:
     answer(found, info_lines(found), as_json)
 
 
-@click.command(name="show")
+# A range such as -3: begins like an option.
+@click.command(name="show", context_settings={"ignore_unknown_options": True})
 @click.argument("path", type=PATH)
 @click.argument("docs")
 @click.option("--tokenizer", help="Needed where the set has none of its own.")

@@ -124,7 +124,7 @@ def tree_lines(node: Node, *, indent: str = "", last: bool = True, root: bool = 
     joint = "" if root else ("`- " if last else "|- ")
     role = f"{node.role}: " if node.role else ""
     if node.missing:
-        return [f"{indent}{joint}{role}{node.kind} {node.content[:12]}  MISSING: {node.missing}"]
+        return [f"{indent}{joint}{role}{node.kind} {node.content[:12]}  ({node.missing})"]
     size = f"  {node.balance['kept']:,} of {node.balance['in']:,}" if node.balance else ""
     lines = [f"{indent}{joint}{role}{node.stage} {node.fingerprint[:12]}  {node.kind}{size}  {node.folder}"]
     below = indent + ("" if root else ("   " if last else "|  "))

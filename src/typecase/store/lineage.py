@@ -83,7 +83,9 @@ def _read(folder: Path, content: str) -> tuple[Manifest | None, str]:
     try:
         found = read_manifest(folder)
     except NotFound:
-        return None, f"nothing at {folder}: moved or removed"
+        if folder.is_dir():
+            return None, f"{folder} was made elsewhere: no manifest says from what"
+        return None, f"missing: nothing at {folder}, moved or removed"
     except (CorruptStore, SchemaMismatch) as error:
         return None, str(error)
     if found.content != content:

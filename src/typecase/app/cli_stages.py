@@ -1,0 +1,185 @@
+"""Commands that run one stage into a folder: ingest, rate, refine, dedup, select, build."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from typecase.app import verbs
+from typecase.app.options import answer, out_option, reporter, work_options
+from typecase.app.printing import artifact_lines
+from typecase.core.selection import Budget
+from typecase.errors import FixInput
+from typecase.recipe.build import Build
+from typecase.recipe.dedup import Dedup
+from typecase.recipe.ingest import PART_BYTES, Ingest
+from typecase.recipe.rate import Rate
+from typecase.recipe.refine import Refine
+from typecase.recipe.select import Select
+from typecase.recipe.stage import Stage
+from typecase.store.sources.files import FORMATS
+from typecase.store.sources.read import LIMIT_BYTES
+
+DOCS = click.Path(path_type=Path)
+
+
+def _made(stage: Stage, given: Mapping[str, Path], out: Path, workers: int, quiet: bool, as_json: bool) -> None:
+    made = verbs.make(stage, dict(given), out, workers=workers, reporter=reporter(quiet, as_json))
+    answer(made, artifact_lines(made), as_json)
+
+
+@click.command(name="ingest")
+@click.argument("inputs", nargs=-1, required=True)
+@out_option
+@click.option("--format", "format_", type=click.Choice(list(FORMATS)), help="By default each file's extension says it.")
+@click.option("--text-key", default="text", show_default=True, help="The field that holds the text; a.b for nested ones.")
+@click.option("--id-key", help="The field that names a document.")
+@click.option("--source", help="The corpus of all documents; by default the file's name.")
+@click.option("--source-key", help="The field whose value is the source.")
+@click.option("--main-content", is_flag=True, help="Of HTML pages only what looks like the main content.")
+@click.option("--max-document-bytes", default=LIMIT_BYTES, show_default=True, help="A longer row is quarantined.")
+@click.option("--part-bytes", default=PART_BYTES, show_default=True, help="Text aimed at for one part.")
+@work_options
+def ingest_command(
+    inputs: tuple[str, ...],
+    out: Path,
+    format_: str | None,
+    text_key: str,
+    id_key: str | None,
+    source: str | None,
+    source_key: str | None,
+    main_content: bool,
+    max_document_bytes: int,
+    part_bytes: int,
+    workers: int,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Read files into a document store.
+
+    INPUTS are files, folders, globs or - for standard input: JSONL, Parquet, CSV, TSV, text, HTML or WARC, plain, .gz or .zst.
+    """
+    stage = Ingest(
+        inputs=inputs,
+        format=format_,
+        text_key=text_key,
+        id_key=id_key,
+        source=source,
+        source_key=source_key,
+        main_content=main_content,
+        max_document_bytes=max_document_bytes,
+        part_bytes=part_bytes,
+    )
+    _made(stage, {}, out, workers, quiet, as_json)
+
+
+@click.command(name="rate")
+@click.argument("docs", type=DOCS)
+@out_option
+@click.option("--rater", default="starter", show_default=True, help="starter, or the folder of a rater of your own.")
+@work_options
+def rate_command(docs: Path, out: Path, rater: str, workers: int, quiet: bool, as_json: bool) -> None:
+    """Score every document of DOCS: 14 qualities, a domain, a confidence. The text is not touched."""
+    _made(Rate(rater=rater), {"docs": docs}, out, workers, quiet, as_json)
+
+
+@click.command(name="refine")
+@click.argument("docs", type=DOCS)
+@out_option
+@click.option("--rules", help="Rule sets, with commas; by default the sound ones for mixed text.")
+@work_options
+def refine_command(docs: Path, out: Path, rules: str | None, workers: int, quiet: bool, as_json: bool) -> None:
+    """Write a refining program for every document of DOCS and run it; programs and reasons are kept beside the texts."""
+    stage = Refine() if rules is None else Refine(rules=tuple(r.strip() for r in rules.split(",") if r.strip()))
+    _made(stage, {"docs": docs}, out, workers, quiet, as_json)
+
+
+@click.command(name="dedup")
+@click.argument("docs", type=DOCS)
+@out_option
+@click.option("--normalize", is_flag=True, help="Texts that differ in white space or case alone are equal.")
+@click.option("--keep", default="first", show_default=True, help="first, or a rating column: the best by it survives.")
+@click.option("--ratings", type=DOCS, help="Folder of ratings, for --keep.")
+@work_options
+def dedup_command(
+    docs: Path, out: Path, normalize: bool, keep: str, ratings: Path | None, workers: int, quiet: bool, as_json: bool
+) -> None:
+    """Remove exact duplicates from DOCS."""
+    _made(Dedup(normalize=normalize, keep=keep), _with(docs, ratings), out, workers, quiet, as_json)
+
+
+@click.command(name="select")
+@click.argument("docs", type=DOCS)
+@out_option
+@click.option("--budget", required=True, help="'10M tokens' (needs --tokenizer), '250k documents' or '2G bytes'.")
+@click.option("--policy", default="top", show_default=True, help="top, uniform, threshold:SCORE or sampled:TEMPERATURE.")
+@click.option("--score", help="The rating to go by; overall_score by default.")
+@click.option("--strata", help="Columns that divide the budget, with commas; '' for none.")
+@click.option("--ratings", type=DOCS, help="Folder of ratings.")
+@click.option("--tokenizer", help="Counts the tokens.")
+@click.option("--seed", type=int, help="Needed by a policy that draws.")
+@work_options
+def select_command(
+    docs: Path,
+    out: Path,
+    budget: str,
+    policy: str,
+    score: str | None,
+    strata: str | None,
+    ratings: Path | None,
+    tokenizer: str | None,
+    seed: int | None,
+    workers: int,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Keep documents of DOCS up to a budget; every row gets a reason."""
+    columns = None if strata is None else tuple(s.strip() for s in strata.split(",") if s.strip())
+    stage = Select(budget=Budget.parse(budget), policy=policy, score=score, strata=columns, tokenizer=tokenizer, seed=seed)
+    _made(stage, _with(docs, ratings), out, workers, quiet, as_json)
+
+
+@click.command(name="build")
+@click.argument("docs", type=DOCS)
+@out_option
+@click.option("--tokenizer", required=True, help="tokenizer.json, a folder, a .tiktoken file, or package:NAME.")
+@click.option("--eod", default="yes", show_default=True, help="yes (the tokenizer's own), no, a token or an id.")
+@click.option("--bos", default="no", show_default=True, help="Likewise, before every document.")
+@click.option("--order", type=click.Choice(["source", "id"]), default="source", show_default=True)
+@click.option("--allow-special", is_flag=True, help="Text that spells a special token becomes that token.")
+@work_options
+def build_command(
+    docs: Path,
+    out: Path,
+    tokenizer: str,
+    eod: str,
+    bos: str,
+    order: str,
+    allow_special: bool,
+    workers: int,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Tokenise DOCS into text_document.bin and .idx, as GPT-NeoX, Megatron-LM and NeMo read them."""
+    if order not in ("source", "id"):
+        raise FixInput(f"order must be source or id, got {order!r}")
+    stage = Build(
+        tokenizer=tokenizer,
+        eod=_special(eod),
+        bos=_special(bos),
+        order="source" if order == "source" else "id",
+        allow_special=allow_special,
+    )
+    _made(stage, {"docs": docs}, out, workers, quiet, as_json)
+
+
+def _special(value: str) -> bool | str | int:
+    if value in ("yes", "no"):
+        return value == "yes"
+    return int(value) if value.isdigit() else value
+
+
+def _with(docs: Path, ratings: Path | None) -> dict[str, Path]:
+    return {"docs": docs} if ratings is None else {"docs": docs, "ratings": ratings}
