@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from tests.conftest import make_docs_artifact
 from tests.recipe.test_run import tree
 from typecase.core.document import Document, Place, id_from_key
 from typecase.engine.local import Local
-from typecase.errors import BadQuery, FixInput
+from typecase.errors import BadQuery, FingerprintMismatch, FixInput
 from typecase.recipe import build as building
 from typecase.recipe.build import Build, open_recorded_tokenizer
 from typecase.recipe.run import run_stage
@@ -107,6 +108,17 @@ def test_documents_without_tokens_are_removed_and_accounted(tmp_path: Path, toke
     assert made.manifest.balance.removed == {"tokenises to nothing": 1} and made.manifest.balance.kept == 2
     assert pq.read_table(made.folder / "removed" / "part-00000.parquet").column("doc_id").to_pylist() == [docs[1].id]
     assert [open_tokens(made.folder).read(n).tolist() for n in range(2)] == [[1, 1], [1]]
+
+
+def test_a_tokenizer_that_encodes_otherwise_is_recognised(tmp_path: Path, docs_artifact: Docs, tokenizer: str) -> None:
+    made = run_stage(Build(tokenizer=tokenizer, eod=False), {"docs": docs_artifact(documents(5))}, tmp_path / "out")
+    path = made.folder / "tokenizer" / "tokenizer.json"
+    definition = json.loads(path.read_text())
+    merges = definition["model"]["merges"]
+    merges[0], merges[1] = merges[1], merges[0]
+    path.write_text(json.dumps(definition))
+    with pytest.raises(FingerprintMismatch, match="Open the tokenizer that it was made with"):
+        open_recorded_tokenizer(made.folder)
 
 
 def test_no_documents_give_an_empty_set_that_opens(tmp_path: Path, docs_artifact: Docs, tokenizer: str) -> None:

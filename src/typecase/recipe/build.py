@@ -29,12 +29,13 @@ import pyarrow.compute as pc
 
 from typecase.core.balance import Balance
 from typecase.engine.protocol import Engine
-from typecase.errors import FixInput
+from typecase.errors import FingerprintMismatch, FixInput
 from typecase.recipe.layout import Layout, open_rows, plan_slices, sorted_names, source_keys
 from typecase.recipe.stage import Given, Report, Stage, Summary
 from typecase.store import shards as parts
 from typecase.store.atomic import atomic_path
 from typecase.store.documents import REMOVED_SCHEMA, open_documents
+from typecase.store.manifest import read_manifest
 from typecase.store.provenance import NAME as PROVENANCE
 from typecase.store.provenance import PROVENANCE_SCHEMA
 from typecase.store.token_gather import copy_ranges
@@ -125,7 +126,8 @@ class Build(Stage):
 
     def survey(self, given: Given, shard: Shard, scratch: Path) -> Summary:
         tokenizer = _opened(self.tokenizer)
-        tokenizer.check(shard.tokenizer, tokenizer.probe_ids)
+        if tokenizer.fingerprint != shard.tokenizer:
+            raise FingerprintMismatch(f"the tokenizer {self.tokenizer} changed while the run went on: run it again")
         policy, dtype = self._policy(tokenizer), dtype_for(tokenizer.max_id)
         path = open_documents(given["docs"]).parts[shard.part]
         rows: list[pa.Table] = []
@@ -155,7 +157,8 @@ class Build(Stage):
         if not target.exists() or target.stat().st_size != size_bytes:
             target.unlink(missing_ok=True)
             preallocate(target, size_bytes)
-        return {"dtype": dtype.name, "_shards": len(summaries), "_slices": layout.num_slices}
+        probes = _opened(self.tokenizer).probe_ids
+        return {"dtype": dtype.name, "probe_ids": probes, "_shards": len(summaries), "_slices": layout.num_slices}
 
     def tasks(self, given: Given, shards: Sequence[Any], decision: Mapping[str, Any]) -> Sequence[int]:
         return range(decision["_slices"])
@@ -243,9 +246,16 @@ def _left(path: Path, quarantined: bool) -> pa.Table:
 
 
 def open_recorded_tokenizer(folder: Path) -> Tokenizer | None:
-    """The tokenizer that the token set in `folder` was built with, None when none lies there."""
+    """The tokenizer that the token set in `folder` was built with, None when none lies there.
+
+    Raises FingerprintMismatch when it encodes otherwise than it did then: its files, or the library, have changed.
+    """
     recorded = folder / TOKENIZER
-    return open_tokenizer(recorded) if recorded.is_dir() else None
+    if not recorded.is_dir():
+        return None
+    tokenizer, manifest = open_tokenizer(recorded), read_manifest(folder)
+    tokenizer.check(manifest.params["tokenizer"], manifest.decision["probe_ids"])
+    return tokenizer
 
 
 def _write_rows(path: Path, table: pa.Table) -> None:
