@@ -7,10 +7,9 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, TextIO
+from typing import NoReturn, Protocol, TextIO
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from tqdm import tqdm
 
 _LINE_SECONDS = 10.0
 
@@ -98,31 +97,25 @@ class _LinePhase:
 class Bars:
     """Bars with counts, rates and time left."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
 
     @contextmanager
     def phase(self, name: str, *, total: int, done: int) -> Iterator[Phase]:
-        columns = (
-            TextColumn("{task.description:<18}"),
-            BarColumn(bar_width=28),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[speed]}"),
-        )
-        with Progress(*columns, console=self._console) as progress:
-            task = progress.add_task(name, total=total, completed=done, speed="")
-            rate = _Rate()
+        with tqdm(total=total, initial=done, desc=f"{name:<16}", file=self._stream, unit="part", dynamic_ncols=True) as bar:
+            yield _BarPhase(bar)
 
-            class Bar:
-                def advance(self, documents: int, size_bytes: int) -> None:
-                    progress.update(task, advance=1, speed=rate.add(documents, size_bytes))
 
-            yield Bar()
+class _BarPhase:
+    def __init__(self, bar: tqdm[NoReturn]) -> None:
+        self._bar, self._rate = bar, _Rate()
+
+    def advance(self, documents: int, size_bytes: int) -> None:
+        self._bar.set_postfix_str(self._rate.add(documents, size_bytes), refresh=False)
+        self._bar.update()
 
 
 def reporter_for(stream: TextIO | None = None) -> Reporter:
     """Bars when `stream` (standard error) is a terminal, else lines."""
     stream = stream if stream is not None else sys.stderr
-    return Bars(Console(file=stream)) if stream.isatty() else Lines(stream)
+    return Bars(stream) if stream.isatty() else Lines(stream)
