@@ -6,12 +6,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from typecase.core.balance import Balance
 from typecase.core.document import Document, Place, id_from_key
 from typecase.store.documents import DOC_SCHEMA, table_of
 from typecase.store.manifest import FileEntry, Manifest, write_manifest
 from typecase.store.shards import part_name, write_shard
+
+# The first call of a numba kernel compiles it; no law is about time.
+settings.register_profile("typecase", deadline=None)
+settings.load_profile("typecase")
 
 
 def make_documents(texts: Sequence[str], source: str = "test", meta: dict[str, object] | None = None) -> list[Document]:
