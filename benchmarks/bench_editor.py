@@ -24,9 +24,9 @@ import numpy as np
 import pyarrow as pa
 
 from typecase.core.lines import contains, document_counts, line_hashes, line_spans
-from typecase.core.program_policy import GuardPolicy
-from typecase.core.program_run import run
-from typecase.core.rules import DEFAULT, Rules
+from typecase.core.program.guards import GuardPolicy
+from typecase.core.program.run import run
+from typecase.core.rules.groups import DEFAULT, Rules
 from typecase.recipe.refine_lines import MAX_BYTES, MIN_BYTES, least_documents
 
 

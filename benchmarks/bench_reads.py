@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 from measure import Record, best_of, options, rate, report, seconds
 
-from typecase.store.token_writer import TokenSetWriter
-from typecase.store.tokens import TokenStore, open_tokens
+from typecase.store.tokens.store import TokenStore, open_tokens
+from typecase.store.tokens.writer import TokenSetWriter
 
 PUBLISHED_SAMPLES_PER_SECOND = 1540.0
 SPAN_TOKENS = 2048

@@ -15,9 +15,9 @@ import random
 import time
 from collections.abc import Callable, Sequence
 
-from typecase.core.program import text_hash
-from typecase.core.program_parse import parse
-from typecase.core.program_run import run
+from typecase.core.program.language import text_hash
+from typecase.core.program.parse import parse
+from typecase.core.program.run import run
 
 WORDS = (
     "the of a to and in is that for it as with be on by this from are or an which one can has more line file set".split()  # noqa: SIM905

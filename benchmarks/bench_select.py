@@ -26,11 +26,11 @@ import numpy as np
 import pyarrow as pa
 from measure import Record, best_of, cost, options, rate, report
 
-from typecase.core.keys import gumbel_noise, hash_ids, id_words
-from typecase.core.quota import apportion
-from typecase.core.selection import Budget, Policy, Pool
-from typecase.core.selection_decide import apply, decide, select
-from typecase.core.selection_scores import slice_pool
+from typecase.core.selection.decide import apply, decide, select
+from typecase.core.selection.keys import gumbel_noise, hash_ids, id_words
+from typecase.core.selection.quota import apportion
+from typecase.core.selection.scores import slice_pool
+from typecase.core.selection.selection import Budget, Policy, Pool
 from typecase.recipe.columns import map_columns, write_columns
 
 STRATA = [(f"source{s}", f"domain{d:02d}") for s in range(7) for d in range(15)]

@@ -21,7 +21,7 @@ _HOMES = {
     "BadQuery": "errors",
     "BadRecipe": "errors",
     "Balance": "core.balance",
-    "Budget": "core.selection",
+    "Budget": "core.selection.selection",
     "Build": "recipe.build",
     "Conflict": "errors",
     "CorruptStore": "errors",
@@ -39,19 +39,19 @@ _HOMES = {
     "NeedsExtra": "errors",
     "NotFound": "errors",
     "Place": "core.document",
-    "Policy": "core.selection",
-    "Program": "core.program",
+    "Policy": "core.selection.selection",
+    "Program": "core.program.language",
     "Rate": "recipe.rate",
     "Recipe": "recipe.recipe",
     "Refine": "recipe.refine",
-    "Refusal": "core.program",
+    "Refusal": "core.program.language",
     "SchemaMismatch": "errors",
     "Select": "recipe.select",
     "Span": "core.document",
     "Stage": "recipe.stage",
     "StaleEdit": "errors",
-    "TokenStore": "store.tokens",
-    "Tokenizer": "store.tokenizer",
+    "TokenStore": "store.tokens.store",
+    "Tokenizer": "store.tokenizer.tokenizer",
     "TryAgain": "errors",
     "TypecaseError": "errors",
     "WorkerLost": "errors",
@@ -62,7 +62,7 @@ _HOMES = {
     "load_recipe": "recipe.recipe",
     "merge": "app.health",
     "open": "app.verbs",
-    "open_tokenizer": "store.tokenizer",
+    "open_tokenizer": "store.tokenizer.tokenizer",
     "repair": "app.health",
     "run": "app.verbs",
     "run_stage": "recipe.run",
@@ -70,7 +70,7 @@ _HOMES = {
     "why": "app.verbs",
 }
 
-__all__ = sorted(_HOMES)  # noqa: PLE0605
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import make_docs_artifact, make_documents
 from typecase import errors
 from typecase.app import cli
-from typecase.store.token_writer import TokenSetWriter
+from typecase.store.tokens.writer import TokenSetWriter
 
 
 class Answer:

@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from typecase.core.quota import Label, apportion, quotas_of_table, spill, tempered
-from typecase.core.selection import Budget, Policy
+from typecase.core.selection.quota import Label, apportion, quotas_of_table, spill, tempered
+from typecase.core.selection.selection import Budget, Policy
 
 Row = tuple[str, int, int, float]
 """(doc_id, amount, stratum, score)"""

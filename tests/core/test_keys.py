@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.core.naive_selection import gumbel_of, hash_of, seed_of
 from typecase.core.document import id_from_key
-from typecase.core.keys import Digest, derive_seed, gumbel_noise, hash_ids, id_words, log_exact, rank_of, raw_ids
+from typecase.core.selection.keys import Digest, derive_seed, gumbel_noise, hash_ids, id_words, log_exact, rank_of, raw_ids
 
 IDS = [id_from_key(str(i)) for i in range(20_000)]
 

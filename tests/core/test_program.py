@@ -6,8 +6,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from typecase.core import program as lang
-from typecase.core.program import (
+from typecase.core.program import language as lang
+from typecase.core.program.language import (
     CODES,
     MAX_STATEMENTS,
     Origin,
@@ -23,7 +23,7 @@ from typecase.core.program import (
     replace_str,
     show,
 )
-from typecase.core.program_parse import SIGNATURES, parse
+from typecase.core.program.parse import SIGNATURES, parse
 from typecase.errors import BadProgram
 
 # Everything that the published parser stumbles over, and everything that a string may hold.

@@ -8,10 +8,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from typecase.core.program import Program, normalize
-from typecase.core.program_forms import FORMS, applied, pieces_of
-from typecase.core.program_policy import FREE
-from typecase.core.program_run import run
+from typecase.core.program.forms import FORMS, applied, pieces_of
+from typecase.core.program.guards import FREE
+from typecase.core.program.language import Program, normalize
+from typecase.core.program.run import run
 
 DAMAGE = ["word", " ", "\n", "\r\n", "é", "â€™", "Ã©", "&amp;", "\xa0", "\u200b", "\x08", "\x1b[1m", "ﬁ", "“", "  ", "\x00"]
 TEXTS = st.one_of(st.text(max_size=40), st.lists(st.sampled_from(DAMAGE), max_size=15).map("".join))

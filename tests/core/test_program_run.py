@@ -10,7 +10,9 @@ import pytest
 from hypothesis import assume, given, settings
 
 from typecase.core.lines import line_table
-from typecase.core.program import (
+from typecase.core.program.forms import FORMS, applied
+from typecase.core.program.guards import FREE, STRICT, GuardPolicy
+from typecase.core.program.language import (
     Origin,
     Program,
     Refusal,
@@ -26,10 +28,8 @@ from typecase.core.program import (
     replace_str,
     show,
 )
-from typecase.core.program_forms import FORMS, applied
-from typecase.core.program_parse import parse
-from typecase.core.program_policy import FREE, STRICT, GuardPolicy
-from typecase.core.program_run import Outcome, restore, run
+from typecase.core.program.parse import parse
+from typecase.core.program.run import Outcome, restore, run
 from typecase.core.words import is_grapheme_boundary, words_of
 from typecase.errors import BadProgram
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from typecase.core.quota import apportion, quotas_of_table, spill, tempered
+from typecase.core.selection.quota import apportion, quotas_of_table, spill, tempered
 from typecase.errors import FixInput
 
 WEIGHTS = st.lists(st.one_of(st.integers(0, 10**12), st.fractions(min_value=0, max_value=100)), max_size=30)

@@ -6,10 +6,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from typecase.core.program import Program, canonical, show
-from typecase.core.program_parse import parse
-from typecase.core.program_run import Outcome, run
-from typecase.core.rules import DEFAULT, GROUPS, RULES, Rules
+from typecase.core.program.language import Program, canonical, show
+from typecase.core.program.parse import parse
+from typecase.core.program.run import Outcome, run
+from typecase.core.rules.groups import DEFAULT, GROUPS, RULES, Rules
 from typecase.errors import BadProgram
 
 PROSE = "The compositor takes the sorts from the case and sets them letter by letter until the line of the page is full."

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from typecase.core.program import show
-from typecase.core.program_policy import FREE, GuardPolicy
-from typecase.core.program_run import run
-from typecase.core.rules import Rules
-from typecase.core.rules_page import Page
-from typecase.core.rules_quality import duplicates, gopher_repetition, repeated_ngram_chars, top_ngram_chars
+from typecase.core.program.guards import FREE, GuardPolicy
+from typecase.core.program.language import show
+from typecase.core.program.run import run
+from typecase.core.rules.groups import Rules
+from typecase.core.rules.page import Page
+from typecase.core.rules.quality import duplicates, gopher_repetition, repeated_ngram_chars, top_ngram_chars
 
 FILLER = [f"w{chr(97 + k // 26)}{chr(97 + k % 26)}xy" for k in range(300)]
 """Five-letter words, all different."""

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from tests.core.naive_selection import Row, naive_select
 from typecase.core.document import id_from_key
-from typecase.core.keys import raw_ids
-from typecase.core.quota import Label
-from typecase.core.selection import REASONS, Budget, Cuts, Policy, Pool, Selection, named_policy
-from typecase.core.selection_decide import apply, decide, select
-from typecase.core.selection_moments import Moments, association
-from typecase.core.selection_scores import slice_pool
+from typecase.core.selection.decide import apply, decide, select
+from typecase.core.selection.keys import raw_ids
+from typecase.core.selection.moments import Moments, association
+from typecase.core.selection.quota import Label
+from typecase.core.selection.scores import slice_pool
+from typecase.core.selection.selection import REASONS, Budget, Cuts, Policy, Pool, Selection, named_policy
 from typecase.errors import FixInput
 
 LABELS: list[Label] = [("books", "law"), ("books", "math"), ("web", "law"), ("web", "math")]

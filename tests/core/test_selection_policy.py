@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from typecase.core.selection import NAMES, Budget, Policy, named_policy
+from typecase.core.selection.selection import NAMES, Budget, Policy, named_policy
 from typecase.errors import BadQuery, FixInput
 
 

@@ -22,7 +22,7 @@ from typecase.recipe import build as building
 from typecase.recipe.build import Build, open_recorded_tokenizer
 from typecase.recipe.run import run_stage
 from typecase.store.documents import open_documents
-from typecase.store.tokens import open_tokens
+from typecase.store.tokens.store import open_tokens
 
 Docs = Callable[..., Path]
 

@@ -13,11 +13,11 @@ import pytest
 from tests.conftest import make_documents
 from typecase.core.balance import Balance
 from typecase.core.document import Document
-from typecase.core.program import text_hash
-from typecase.core.program_parse import parse
-from typecase.core.program_policy import FREE, GuardPolicy
-from typecase.core.program_run import restore, run
-from typecase.core.rules import DEFAULT
+from typecase.core.program.guards import FREE, GuardPolicy
+from typecase.core.program.language import text_hash
+from typecase.core.program.parse import parse
+from typecase.core.program.run import restore, run
+from typecase.core.rules.groups import DEFAULT
 from typecase.engine.local import Local
 from typecase.errors import BadProgram, BadRecipe, SchemaMismatch
 from typecase.recipe.refine import Refine

@@ -141,23 +141,32 @@ if __name__ == "__main__":
 """
 
 
+def wait_for(tmp_path: Path, num_records: int, job: subprocess.Popen[bytes]) -> None:
+    """Until the job has so many records, or is over."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and job.poll() is None:
+        if len(list(tmp_path.glob(".out.*.partial/.scratch/*-*.json"))) >= num_records:
+            return
+        time.sleep(0.002)
+
+
 def test_kill_at_any_instant_then_run_again(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
-    script.write_text(SCRIPT)
+    script.write_text(SCRIPT.replace("num_shards=60", "num_shards=400"))
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     kills = 0
-    for instant in (0.4, 0.55, 0.7, 0.9):
+    for num_records in (1, 150, 410, 600):
         job = subprocess.Popen(
             [sys.executable, script, tmp_path / "out"], env=env, start_new_session=True, stderr=subprocess.DEVNULL
         )
-        time.sleep(instant)
+        wait_for(tmp_path, num_records, job)
         if job.poll() is None:
             os.killpg(job.pid, signal.SIGKILL)
             kills += 1
         job.wait()
-    assert kills
-    made = run_stage(Squares(numbers=tuple(range(-5, 400)), num_shards=60), {}, tmp_path / "out")
-    calm = run_stage(Squares(numbers=tuple(range(-5, 400)), num_shards=60), {}, tmp_path / "calm")
+    assert kills, "the job was over before it could be killed"
+    made = run_stage(Squares(numbers=tuple(range(-5, 400)), num_shards=400), {}, tmp_path / "out")
+    calm = run_stage(Squares(numbers=tuple(range(-5, 400)), num_shards=400), {}, tmp_path / "calm")
     assert tree(made.folder) == tree(calm.folder)
 
 
@@ -168,9 +177,7 @@ def test_interrupt_leaves_a_resumable_state(tmp_path: Path) -> None:
     job = subprocess.Popen(
         [sys.executable, script, tmp_path / "out"], env=env, start_new_session=True, stderr=subprocess.DEVNULL
     )
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and not list(tmp_path.glob(".out.*.partial/.scratch/survey-00003.json")):
-        time.sleep(0.02)
+    wait_for(tmp_path, 3, job)
     os.killpg(job.pid, signal.SIGINT)
     assert job.wait(timeout=30) != 0
     assert partial_folders(tmp_path)

@@ -10,8 +10,8 @@ import pytest
 
 from tests.conftest import make_docs_artifact, make_documents
 from tests.recipe.rated import byte_tokenizer, corpus, rated, ratings_of, write_ratings
-from typecase.core.quota import apportion
-from typecase.core.selection import Budget, Policy
+from typecase.core.selection.quota import apportion
+from typecase.core.selection.selection import Budget, Policy
 from typecase.engine.local import Local
 from typecase.errors import BadRecipe, FingerprintMismatch, FixInput, SchemaMismatch
 from typecase.recipe.run import Artifact, run_stage

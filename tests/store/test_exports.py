@@ -22,8 +22,8 @@ from typecase.store.documents import open_documents
 from typecase.store.exports import document_rows, export_rows, export_subset, format_of, token_rows
 from typecase.store.picks import picked
 from typecase.store.provenance import PROVENANCE_SCHEMA, open_provenance
-from typecase.store.token_writer import TokenSetWriter
-from typecase.store.tokens import TokenStore, open_tokens
+from typecase.store.tokens.store import TokenStore, open_tokens
+from typecase.store.tokens.writer import TokenSetWriter
 
 DOCS = [[5, 6, 7], [], [65_535], list(range(300)), [1, 2]]
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.store.naive_tokens import CODES, idx_bytes, legacy_bytes
 from typecase.errors import BadQuery, CorruptStore
-from typecase.store.idx import code_fits, code_of, read_header, read_layout
-from typecase.store.token_idx_writer import IdxWriter, write_idx
+from typecase.store.tokens.idx import code_fits, code_of, read_header, read_layout
+from typecase.store.tokens.idx_writer import IdxWriter, write_idx
 
 SHA = {
     "plain": "416ba3f8d9601192c5b0c9424ce7e61d6ac2d9d464dba8e5ee55deb8247de3aa",

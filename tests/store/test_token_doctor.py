@@ -14,12 +14,12 @@ from tests.store.naive_tokens import bin_of, idx_bytes, idx_of, legacy_bytes, wr
 from tests.store.test_tokens import PAIRS
 from typecase.errors import FingerprintMismatch, NotFound
 from typecase.store.manifest import FileEntry, Manifest, read_manifest, write_manifest
-from typecase.store.token_damage import Finding, Severity
-from typecase.store.token_doctor import Examination, examine
-from typecase.store.token_fingerprint import fingerprint, promised_fingerprint, verify
-from typecase.store.token_pair import find_pair
-from typecase.store.token_roundtrip import guess_tokenizer
-from typecase.store.tokens import open_tokens
+from typecase.store.tokens.damage import Finding, Severity
+from typecase.store.tokens.doctor import Examination, examine
+from typecase.store.tokens.fingerprint import fingerprint, promised_fingerprint, verify
+from typecase.store.tokens.pair import find_pair
+from typecase.store.tokens.roundtrip import guess_tokenizer
+from typecase.store.tokens.store import open_tokens
 
 
 def _finding(exam: Examination, code: str) -> Finding:

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from tests.store.naive_tokens import bin_of, idx_of, legacy_bytes, write_set
 from tests.store.test_tokens import DOCUMENTS
 from typecase.errors import TypecaseError
-from typecase.store.token_doctor import examine
-from typecase.store.token_fingerprint import fingerprint
-from typecase.store.token_pair import TokenPair
-from typecase.store.token_repair import repair
-from typecase.store.tokens import open_tokens
+from typecase.store.tokens.doctor import examine
+from typecase.store.tokens.fingerprint import fingerprint
+from typecase.store.tokens.pair import TokenPair
+from typecase.store.tokens.repair import repair
+from typecase.store.tokens.store import open_tokens
 
 KINDS = st.sampled_from(["text", "int32", "merged", "multimodal", "legacy"])
 

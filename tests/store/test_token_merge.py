@@ -15,8 +15,8 @@ from tests.store.naive_tokens import bin_of, idx_bytes, idx_of, legacy_bytes, wr
 from tests.store.test_tokens import DOCUMENTS, PAIRS
 from typecase.errors import AlreadyExists, BadQuery, CorruptStore
 from typecase.store.provenance import PROVENANCE_SCHEMA
-from typecase.store.token_merge import merge_tokens
-from typecase.store.tokens import open_tokens
+from typecase.store.tokens.merge import merge_tokens
+from typecase.store.tokens.store import open_tokens
 
 
 def _bytes(prefix: Path) -> tuple[bytes, bytes]:

@@ -16,8 +16,8 @@ from tests.store.test_token_merge import _with_rows
 from tests.store.test_tokens import DOCUMENTS
 from typecase.core.balance import Balance
 from typecase.errors import AlreadyExists, BadQuery, CorruptStore
-from typecase.store.token_repair import repair
-from typecase.store.tokens import open_tokens
+from typecase.store.tokens.repair import repair
+from typecase.store.tokens.store import open_tokens
 
 HUNDRED = [[[k] * 10] for k in range(100)]
 

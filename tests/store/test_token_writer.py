@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from tests.store.naive_tokens import bin_of, idx_bytes, idx_of, write_set
 from tests.store.test_tokens import DOCUMENTS, PAIRS
 from typecase.errors import AlreadyExists, BadQuery
-from typecase.store.token_pair import TokenPair, atomic_pair
-from typecase.store.token_writer import TokenSetWriter, cast_ids, dtype_for, plan_layout, preallocate, write_idx, write_slice
-from typecase.store.tokens import open_tokens
+from typecase.store.tokens.pair import TokenPair, atomic_pair
+from typecase.store.tokens.store import open_tokens
+from typecase.store.tokens.writer import TokenSetWriter, cast_ids, dtype_for, plan_layout, preallocate, write_idx, write_slice
 
 
 def _bytes(prefix: Path) -> tuple[bytes, bytes]:
@@ -170,7 +170,7 @@ def test_a_failed_writer_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_dying_writer_leaves_no_index(tmp_path: Path) -> None:
     code = (
-        "import numpy as np, os, sys; from typecase.store.token_writer import TokenSetWriter\n"
+        "import numpy as np, os, sys; from typecase.store.tokens.writer import TokenSetWriter\n"
         "w = TokenSetWriter(sys.argv[1], np.uint16); w.append(np.array([1]), np.array([1])); os._exit(1)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "x")], check=False)
@@ -212,7 +212,7 @@ def test_five_documents_of_which_three_are_empty(tmp_path: Path) -> None:
 BOUNDED = """
 import resource, sys
 import numpy as np
-from typecase.store.token_writer import TokenSetWriter
+from typecase.store.tokens.writer import TokenSetWriter
 chunk = 20_000
 with TokenSetWriter(sys.argv[1], np.uint16) as writer:
     before = 0

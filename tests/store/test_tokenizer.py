@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 
 from typecase.errors import BadQuery, FingerprintMismatch, FixInput, NotFound
-from typecase.store.tokenizer import Tokenizer, open_tokenizer
-from typecase.store.tokenizer_known import PROBE_TEXTS
+from typecase.store.tokenizer.known import PROBE_TEXTS
+from typecase.store.tokenizer.tokenizer import Tokenizer, open_tokenizer
 
 from .tokenizer_samples import BYTES, GPT4, PAIR, PIECES, RANKS, RUNS, UNIGRAM, library, library_ids, texts
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from typecase.errors import BadQuery, FixInput
-from typecase.store.tokenizer import open_tokenizer
+from typecase.store.tokenizer.tokenizer import open_tokenizer
 
 from .tokenizer_samples import BYTES, PIECES, texts
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 
 from typecase.errors import BadQuery, CorruptStore, FixInput
-from typecase.store.tokenizer import open_tokenizer
-from typecase.store.tokenizer_engines import JsonEngine, RankEngine
-from typecase.store.tokenizer_known import CL100K, GPT2, O200K, PATTERNS, Pattern
-from typecase.store.tokenizer_proof import FastPlan
+from typecase.store.tokenizer.engines import JsonEngine, RankEngine
+from typecase.store.tokenizer.known import CL100K, GPT2, O200K, PATTERNS, Pattern
+from typecase.store.tokenizer.proof import FastPlan
+from typecase.store.tokenizer.tokenizer import open_tokenizer
 
 from .tokenizer_samples import BYTES, GPT4, RUNS, definition_of, library, library_ids, planned, texts
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from typecase.errors import BadQuery, CorruptStore, NotFound, TypecaseError
-from typecase.store.tokenizer import open_tokenizer
-from typecase.store.tokenizer_alphabet import BYTE_OF_CHAR, BYTE_ORDER, UTF8_BYTES, spelled_bytes, spelling
-from typecase.store.tokenizer_files import copy_tokenizer, find_tokenizer, hash_of_ranks, read_ranks
+from typecase.store.tokenizer.alphabet import BYTE_OF_CHAR, BYTE_ORDER, UTF8_BYTES, spelled_bytes, spelling
+from typecase.store.tokenizer.files import copy_tokenizer, find_tokenizer, hash_of_ranks, read_ranks
+from typecase.store.tokenizer.tokenizer import open_tokenizer
 
 from .tokenizer_samples import BYTES, GPT4, PAIR, RANKS, RUNS, SAMPLES
 

@@ -11,10 +11,10 @@ import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from typecase.store.tokenizer_alphabet import BYTE_ORDER, spelling
-from typecase.store.tokenizer_engines import RankEngine
-from typecase.store.tokenizer_known import GPT2, PATTERNS
-from typecase.store.tokenizer_proof import FastPlan, Guard, _is_settled_nfc, guard_against
+from typecase.store.tokenizer.alphabet import BYTE_ORDER, spelling
+from typecase.store.tokenizer.engines import RankEngine
+from typecase.store.tokenizer.known import GPT2, PATTERNS
+from typecase.store.tokenizer.proof import FastPlan, Guard, _is_settled_nfc, guard_against
 
 from .tokenizer_samples import BYTES, GPT4, PIECES, RUNS, UNIGRAM, definition_of, planned
 

@@ -16,9 +16,9 @@ import tiktoken
 import tokenizers
 from tiktoken_ext import openai_public
 
-from typecase.store.tokenizer import Tokenizer, open_tokenizer
-from typecase.store.tokenizer_files import find_tokenizer, read_pair, read_ranks
-from typecase.store.tokenizer_known import PROBE_TEXTS
+from typecase.store.tokenizer.files import find_tokenizer, read_pair, read_ranks
+from typecase.store.tokenizer.known import PROBE_TEXTS
+from typecase.store.tokenizer.tokenizer import Tokenizer, open_tokenizer
 
 from .tokenizer_samples import PARTS
 

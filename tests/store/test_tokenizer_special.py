@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from typecase.errors import BadQuery
-from typecase.store.tokenizer import open_tokenizer
-from typecase.store.tokenizer_special import SpecialPolicy, special_policy
+from typecase.store.tokenizer.special import SpecialPolicy, special_policy
+from typecase.store.tokenizer.tokenizer import open_tokenizer
 
 from .tokenizer_samples import BYTES, GPT4, UNIGRAM
 

@@ -6,9 +6,9 @@ import pytest
 import tiktoken
 import tokenizers
 
-from typecase.store import tokenizer_unicode
-from typecase.store.tokenizer_known import PATTERNS
-from typecase.store.tokenizer_unicode import COMPARED, EVERY_CODE_POINT, differing, disagreement
+from typecase.store.tokenizer import unicode as tokenizer_unicode
+from typecase.store.tokenizer.known import PATTERNS
+from typecase.store.tokenizer.unicode import COMPARED, EVERY_CODE_POINT, differing, disagreement
 
 CLASSES = sorted({name for pattern in PATTERNS.values() for name in pattern.classes})
 

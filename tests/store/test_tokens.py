@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.store.naive_tokens import bin_of, idx_bytes, idx_of, legacy_bytes, write_set
 from typecase.core.document import Span
 from typecase.errors import BadQuery, CorruptStore, NotFound
-from typecase.store import token_gather
-from typecase.store.tokens import TokenStore, open_tokens
+from typecase.store.tokens import gather as token_gather
+from typecase.store.tokens.store import TokenStore, open_tokens
 
 GOLDEN = Path(os.environ.get("TYPECASE_GOLDEN", Path(__file__).parents[1] / "golden"))
 PAIRS = sorted(GOLDEN.glob("*/*.idx"))

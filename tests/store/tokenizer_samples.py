@@ -9,8 +9,8 @@ from typing import Any
 import tokenizers
 from hypothesis import strategies as st
 
-from typecase.store.tokenizer_alphabet import spelled_bytes
-from typecase.store.tokenizer_proof import FastPlan, plan_fast
+from typecase.store.tokenizer.alphabet import spelled_bytes
+from typecase.store.tokenizer.proof import FastPlan, plan_fast
 
 SAMPLES = Path(__file__).parent.parent / "data" / "tokenizers"
 BYTES, PAIR, RUNS, GPT4 = SAMPLES / "bytes", SAMPLES / "pair", SAMPLES / "runs.json", SAMPLES / "gpt4.json"

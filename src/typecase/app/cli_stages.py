@@ -10,7 +10,7 @@ import click
 from typecase.app import verbs
 from typecase.app.options import answer, out_option, reporter, work_options
 from typecase.app.printing import artifact_lines
-from typecase.core.selection import Budget
+from typecase.core.selection.selection import Budget
 from typecase.errors import FixInput
 from typecase.recipe.build import Build
 from typecase.recipe.dedup import Dedup

@@ -15,13 +15,13 @@ from typecase.store import manifest as manifests
 from typecase.store.lineage import artifact_at, parents_of
 from typecase.store.manifest import FileEntry, Manifest, Parent
 from typecase.store.provenance import NAME as PROVENANCE
-from typecase.store.token_damage import Finding, Severity
-from typecase.store.token_doctor import Examination, examine
-from typecase.store.token_fingerprint import fingerprint
-from typecase.store.token_merge import MergeSummary, merge_tokens
-from typecase.store.token_pair import find_pair
-from typecase.store.token_repair import RepairSummary, repair
-from typecase.store.tokenizer import open_tokenizer
+from typecase.store.tokenizer.tokenizer import open_tokenizer
+from typecase.store.tokens.damage import Finding, Severity
+from typecase.store.tokens.doctor import Examination, examine
+from typecase.store.tokens.fingerprint import fingerprint
+from typecase.store.tokens.merge import MergeSummary, merge_tokens
+from typecase.store.tokens.pair import find_pair
+from typecase.store.tokens.repair import RepairSummary, repair
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def repaired(path: Path | str, out: Path | str) -> RepairSummary:
 
 
 def merge(sources: Sequence[Path | str], out: Path | str, *, promote: bool = False) -> MergeSummary:
-    """Joins token sets in the given order into the folder `out`; see `store.token_merge`."""
+    """Joins token sets in the given order into the folder `out`; see `store.tokens.merge`."""
     made = merge_tokens(sources, out, promote=promote)
     _record("merge", Path(out), [Path(s) for s in sources], {"promote": promote})
     return made

@@ -9,7 +9,7 @@ from typing import Literal
 from typecase.errors import NotFound
 from typecase.store import manifest as manifests
 from typecase.store.manifest import Manifest
-from typecase.store.token_pair import find_pair
+from typecase.store.tokens.pair import find_pair
 
 Kind = Literal["tokens", "docs", "ratings"]
 

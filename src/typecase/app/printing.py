@@ -10,7 +10,7 @@ from typecase.app.views import ArtifactInfo, ShownDocument, ShownTokens, TokenSe
 from typecase.core.balance import Balance
 from typecase.recipe.run import Artifact
 from typecase.recipe.why import Fate
-from typecase.store.token_doctor import Examination
+from typecase.store.tokens.doctor import Examination
 
 
 def balance_lines(balance: Balance) -> list[str]:

@@ -26,8 +26,8 @@ from typecase.store.documents import DocumentStore, open_documents
 from typecase.store.exports import Exported, What
 from typecase.store.picks import picked
 from typecase.store.provenance import Provenance, open_provenance
-from typecase.store.tokenizer import Tokenizer, open_tokenizer
-from typecase.store.tokens import TokenStore, open_tokens
+from typecase.store.tokenizer.tokenizer import Tokenizer, open_tokenizer
+from typecase.store.tokens.store import TokenStore, open_tokens
 
 SHOWN_TOKENS = 400
 

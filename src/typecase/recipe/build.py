@@ -38,12 +38,12 @@ from typecase.store.documents import REMOVED_SCHEMA, open_documents
 from typecase.store.manifest import read_manifest
 from typecase.store.provenance import NAME as PROVENANCE
 from typecase.store.provenance import PROVENANCE_SCHEMA
-from typecase.store.token_gather import copy_ranges
-from typecase.store.token_pair import SET_NAME
-from typecase.store.token_writer import cast_ids, dtype_for, plan_layout, preallocate, write_idx, write_slice
-from typecase.store.tokenizer import Tokenizer, open_tokenizer
-from typecase.store.tokenizer_files import copy_tokenizer
-from typecase.store.tokenizer_special import SpecialPolicy, special_policy
+from typecase.store.tokenizer.files import copy_tokenizer
+from typecase.store.tokenizer.special import SpecialPolicy, special_policy
+from typecase.store.tokenizer.tokenizer import Tokenizer, open_tokenizer
+from typecase.store.tokens.gather import copy_ranges
+from typecase.store.tokens.pair import SET_NAME
+from typecase.store.tokens.writer import cast_ids, dtype_for, plan_layout, preallocate, write_idx, write_slice
 
 BIN, IDX = f"{SET_NAME}.bin", f"{SET_NAME}.idx"
 TOKENIZER = "tokenizer"

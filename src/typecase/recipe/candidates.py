@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from typecase.core.quota import Label
-from typecase.core.selection import Pool
+from typecase.core.selection.quota import Label
+from typecase.core.selection.selection import Pool
 from typecase.recipe.columns import Arrays, map_columns, write_columns
 from typecase.recipe.values import raw_ids_of, read_values
 from typecase.store import shards
@@ -116,7 +116,7 @@ def _measure(part: Path, columns: Columns) -> tuple[NDArray[np.int64] | None, ND
         return None, None
     tokenizer = None
     if columns.tokenizer is not None:
-        from typecase.store.tokenizer import open_tokenizer  # half a second of imports, only where tokens are counted
+        from typecase.store.tokenizer.tokenizer import open_tokenizer  # half a second of imports, only where tokens are counted
 
         tokenizer = open_tokenizer(columns.tokenizer)
     sizes, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typecase.core.clusters import exact_clusters
-from typecase.core.keys import Digest, id_words
+from typecase.core.selection.keys import Digest, id_words
 from typecase.recipe.columns import Arrays, map_columns, write_columns
 
 LARGEST = 10

@@ -29,10 +29,10 @@ import pyarrow as pa
 
 from typecase.core.balance import Balance
 from typecase.core.lines import U64, line_table
-from typecase.core.program import Program, show, text_hash
-from typecase.core.program_policy import STRICT, GuardPolicy
-from typecase.core.program_run import Outcome, run
-from typecase.core.rules import DEFAULT, GROUPS, Rules
+from typecase.core.program.guards import STRICT, GuardPolicy
+from typecase.core.program.language import Program, show, text_hash
+from typecase.core.program.run import Outcome, run
+from typecase.core.rules.groups import DEFAULT, GROUPS, Rules
 from typecase.core.words import UNICODE
 from typecase.engine.protocol import Engine
 from typecase.errors import BadRecipe
@@ -68,7 +68,7 @@ class Refine(Stage):
     """Edits documents by rules.
 
     rules               names of groups of rules, see core.rules
-    guards              what a program may do at most, see core.program_policy
+    guards              what a program may do at most, see core.program.guards
     frequent_documents  a line is frequent when so many documents have it …
     frequent_share      … and this share of all documents
     """

@@ -27,7 +27,8 @@ import numpy as np
 import pyarrow as pa
 
 from typecase.core.balance import Balance
-from typecase.core.selection import (
+from typecase.core.selection.decide import apply
+from typecase.core.selection.selection import (
     BELOW_CUT,
     BY_CUT,
     KEPT,
@@ -39,7 +40,6 @@ from typecase.core.selection import (
     Selection,
     named_policy,
 )
-from typecase.core.selection_decide import apply
 from typecase.engine.protocol import Engine
 from typecase.errors import BadRecipe, FixInput
 from typecase.recipe.candidates import Candidates, Columns, open_candidates, survey_part
@@ -94,7 +94,9 @@ class Select(Stage):
             raise FixInput("select: a budget in tokens needs tokenizer=…; or give Budget(documents=…) or Budget(bytes=…)")
         plain = super().identity(engine)
         if self.tokenizer is not None:
-            from typecase.store.tokenizer import open_tokenizer  # half a second of imports, only where tokens are counted
+            from typecase.store.tokenizer.tokenizer import (
+                open_tokenizer,  # half a second of imports, only where tokens are counted
+            )
 
             plain["tokenizer"] = open_tokenizer(self.tokenizer).fingerprint
         return plain | {"seed": self.seed if policy.needs_seed else None}

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typecase.core.keys import Digest
-from typecase.core.quota import Label
-from typecase.core.selection import Budget, Cuts, Policy, Pool
-from typecase.core.selection_decide import apply, decide
-from typecase.core.selection_moments import Moments, association
-from typecase.core.selection_scores import allowed_strata
+from typecase.core.selection.decide import apply, decide
+from typecase.core.selection.keys import Digest
+from typecase.core.selection.moments import Moments, association
+from typecase.core.selection.quota import Label
+from typecase.core.selection.scores import allowed_strata
+from typecase.core.selection.selection import Budget, Cuts, Policy, Pool
 from typecase.recipe.candidates import open_candidates
 
 

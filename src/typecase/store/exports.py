@@ -30,8 +30,8 @@ from typecase.store import shards
 from typecase.store.atomic import atomic_path
 from typecase.store.documents import DocumentStore
 from typecase.store.provenance import Provenance, open_provenance
-from typecase.store.token_writer import TokenSetWriter
-from typecase.store.tokens import TokenStore
+from typecase.store.tokens.store import TokenStore
+from typecase.store.tokens.writer import TokenSetWriter
 
 What = Literal["text", "tokens", "both"]
 Decode = Callable[[Sequence[int]], str]

@@ -1,10 +1,10 @@
 """Picks: which documents, written as people write them.
 
-    7              document 7
-    10:20          documents 10 to 19, half-open as everywhere
-    :5  -5: ::10   the first five, the last five, every tenth: Python's own slices
-    3f2a91…        the document whose doc_id begins so (at least 6 hexadecimal digits, with a letter or all 32)
-    1,5,10:20      several, in this order
+7              document 7
+10:20          documents 10 to 19, half-open as everywhere
+:5  -5: ::10   the first five, the last five, every tenth: Python's own slices
+3f2a91…        the document whose doc_id begins so (at least 6 hexadecimal digits, with a letter or all 32)
+1,5,10:20      several, in this order
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from tokenizers import (
     trainers,
 )
 
-from typecase.store.tokenizer_alphabet import spelled_bytes
-from typecase.store.tokenizer_known import CL100K
+from typecase.store.tokenizer.alphabet import spelled_bytes
+from typecase.store.tokenizer.known import CL100K
 
 HERE = Path(__file__).parent
 CORPUS = [

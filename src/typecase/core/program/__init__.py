@@ -1,0 +1,1 @@
+"""Programs: the language that says what goes from a document, and its executor."""

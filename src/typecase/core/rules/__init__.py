@@ -1,0 +1,1 @@
+"""Rules: what proposes programs, as data and small functions."""

@@ -1,0 +1,96 @@
+"""Lines that many documents of the corpus have: menus, footers, notices, whatever their language.
+
+A line counts once a document, folded (core.lines). It is frequent when enough documents have it (the stage decides). A
+frequent line is removed only where all of this holds:
+
+    place     before the first, or after the last, line of the body; a line of the body is one that is not frequent and
+              has BODY_WORDS or more
+    company   three lines of furniture in a row, or a line of LONG_WORDS or more: a lone short line may be a heading
+              ("NAME", "See also"), and headings are frequent in every collection of manuals; the short line right above
+              the body is its heading in any company
+    kind      no code (`}`, `return 0;`, `#include …`), table, field (`Date:`), heading in capitals or by number
+    share     frequent lines are less than half of the page: a page that is mostly frequent is a copy of another one, and
+              that is for dedup to judge
+
+Price: a look at the lines of the page's edges.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from typecase.core.rules.page import Page, Rule, words_in
+
+RULES: Final = (
+    Rule("line.frequent", "a line that many documents of the corpus have, at the edge of the page", confidence=0.9),
+)
+
+BODY_WORDS: Final = 12
+LONG_WORDS: Final = 6
+COMPANY: Final = 3
+_COMPANIONS: Final = frozenset(
+    (
+        "line.nav",
+        "line.account",
+        "line.share",
+        "line.cookie",
+        "line.breadcrumb",
+        "line.generated",
+        "line.copyright",
+        "line.script",
+    )
+)
+_CODE: Final = re.compile(
+    r"[{};]\s*$|^\s*(?:#\s*(?:include|define|if|endif|else|pragma)|import |from \S+ import|use |using |package |return\b|end\b|"
+    r"fi$|done$|esac$|//|/\*|\*/|<[/!?a-zA-Z])|[=<>]{1,2}\s|\w\(|\$\w|^[A-Z][A-Za-z-]+:(?: |$)"
+)
+_HEADING: Final = re.compile(
+    r"(?i:chapter|section|part|appendix|table|figure|book|volume) [0-9ivxlc]+\.?|#+ .*|\d+(?:\.\d+)*\.? .*"
+)
+
+
+def label_frequent(page: Page, frequent: Sequence[bool]) -> None:
+    """Labels the frequent lines of `page` that the policy lets go; `frequent` has one entry a line."""
+    common = {i for i in page.written if frequent[i]}
+    if not common:
+        return
+    chars = sum(len(page.bodies[i]) for i in page.written)
+    if 2 * sum(len(page.bodies[i]) for i in common) >= chars:
+        return
+    body = [
+        n
+        for n, i in enumerate(page.written)
+        if i not in common and i not in page.labels and words_in(page.bodies[i]) >= BODY_WORDS
+    ]
+    if not body:
+        return
+    _label_zone(page, page.written[: body[0]], common, above=True)
+    _label_zone(page, page.written[body[-1] + 1 :], common, above=False)
+
+
+def _label_zone(page: Page, zone: Sequence[int], common: set[int], *, above: bool) -> None:
+    """Labels the frequent lines of one edge; `above` the body, the last short line is its heading and stays."""
+    run: list[int] = []
+    for i in [*zone, -1]:
+        if i >= 0 and (i in common or page.labels.get(i) in _COMPANIONS):
+            run.append(i)
+            continue
+        company = len(run)
+        if above and run and run[-1] == zone[-1] and words_in(page.bodies[run[-1]]) < LONG_WORDS:
+            run.pop()
+        for line in run:
+            if (
+                line in common
+                and (company >= COMPANY or words_in(page.bodies[line]) >= LONG_WORDS)
+                and not _protected(page, line)
+            ):
+                page.label(line, "line.frequent")
+        run = []
+
+
+def _protected(page: Page, line: int) -> bool:
+    """Code, tables, and headings in capitals or by number."""
+    body = page.bodies[line]
+    return bool(_CODE.search(page.lines[line]) or _HEADING.fullmatch(body)) or body.count("|") >= 2 or body.isupper()

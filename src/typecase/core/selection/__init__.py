@@ -1,0 +1,1 @@
+"""Selection: budgets over strata, keys, cuts, and a reason for every row."""

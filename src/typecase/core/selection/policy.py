@@ -1,0 +1,210 @@
+"""Budget and Policy: how much is kept, what is better, how much chance, and how the budget is divided."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Literal
+
+from typecase.core.selection.quota import Label
+from typecase.errors import BadQuery, FixInput
+
+KeyKind = Literal["top_k", "gumbel", "proportional", "uniform"]
+QuotaMode = Literal["corpus", "pool", "equal", "tempered", "table"]
+CutMode = Literal["over", "under", "nearest"]
+Missing = Literal["exclude", "lowest", "stratum_mean"]
+Normalise = Literal["none", "corpus", "stratum"]
+SpillMode = Literal["siblings", "none", "refuse"]
+Unit = Literal["tokens", "documents", "bytes"]
+
+_CHOICES = {
+    "key": ("top_k", "gumbel", "proportional", "uniform"),
+    "quota": ("corpus", "pool", "equal", "tempered", "table"),
+    "cut": ("over", "under", "nearest"),
+    "missing": ("exclude", "lowest", "stratum_mean"),
+    "normalise": ("none", "corpus", "stratum"),
+    "spill": ("siblings", "none", "refuse"),
+}
+_SCALES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9, "t": 10**12}
+_UNITS: dict[str, Unit] = {"tokens": "tokens", "docs": "documents", "documents": "documents", "bytes": "bytes"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How much to keep: exactly one of tokens, documents, bytes (of UTF-8 text)."""
+
+    tokens: int | None = None
+    documents: int | None = None
+    bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        given = {unit: n for unit in ("tokens", "documents", "bytes") if (n := getattr(self, unit)) is not None}
+        if len(given) != 1:
+            raise FixInput(f"a budget is one of tokens, documents, bytes; got {given or 'none of them'}")
+        ((unit, amount),) = given.items()
+        if not isinstance(amount, int) or isinstance(amount, bool) or not 0 <= amount < 1 << 62:
+            raise FixInput(f"a budget is a whole number of {unit} from 0 to 2**62, got {amount!r}")
+
+    @classmethod
+    def parse(cls, text: str) -> Budget:
+        """A budget as people write it: "10M tokens", "250k docs", "1.5B" (tokens), "2G bytes". Raises BadQuery."""
+        found = re.fullmatch(r"\s*([\d_]+(?:\.\d+)?)\s*([kKmMgGbBtT]?)\s*([a-z]*)\s*", text)
+        unit = _UNITS.get(found[3] or "tokens") if found else None
+        if found is None or unit is None:
+            raise BadQuery(f'a budget reads like "10M tokens", "250k documents" or "2G bytes", got {text!r}')
+        return cls(**{unit: int(Fraction(found[1].replace("_", "")) * _SCALES[found[2].lower()])})
+
+    @property
+    def unit(self) -> Unit:
+        return "tokens" if self.tokens is not None else "documents" if self.documents is not None else "bytes"
+
+    @property
+    def amount(self) -> int:
+        return int(getattr(self, self.unit))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What is kept first, and how the budget is divided.
+
+    key          top_k         the score itself; ties by document hash
+                 gumbel        score / temperature + Gumbel noise: draws without replacement in proportion to
+                               exp(score / temperature) (Plackett-Luce); temperature 0 is top_k
+                 proportional  log(score) + Gumbel noise: draws in proportion to the score; a zero is taken last
+                 uniform       noise alone; the score is not looked at
+    score        a rating column, or ((column, weight), …) to be added up
+    normalise    the score becomes (score - mean) / std over the rated corpus or over its stratum (top_k, gumbel)
+    inverted     the worst first: the negative control of every kind
+    at_least, at_most    only scores in [at_least, at_most], before normalising
+    strata       columns whose labels form the strata
+    only         {strata column: wanted labels}; the budget is divided over these strata alone
+    quota        shares of the budget in proportion to the whole corpus, to the pool that the filters leave, equal,
+                 tempered (corpus mass ** alpha), or by a table {"web": 0.7, "books/law": 0.3}; a key is a stratum or
+                 its beginning, and a tuple where a label holds a slash
+    cut          over: up to the document that reaches the quota; under: the one before; nearest: the closer of both
+    missing      a document without a score is excluded, takes the lowest score of its stratum, or its stratum's mean
+    spill        what a stratum cannot fill goes to its siblings, is left unmet, or is refused
+    """
+
+    key: KeyKind = "top_k"
+    score: str | tuple[tuple[str, float], ...] = "overall_score"
+    strata: tuple[str, ...] = ("source", "domain")
+    temperature: float = 1.0
+    normalise: Normalise = "none"
+    inverted: bool = False
+    at_least: float | None = None
+    at_most: float | None = None
+    only: Mapping[str, Sequence[str]] | tuple[tuple[str, tuple[str, ...]], ...] = ()
+    quota: QuotaMode = "corpus"
+    alpha: float = 1.0
+    table: Mapping[str | Label, float] | tuple[tuple[Label, float], ...] = ()
+    cut: CutMode = "over"
+    missing: Missing = "exclude"
+    spill: SpillMode = "siblings"
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise FixInput(f"policy: {name} is one of {', '.join(choices)}; got {getattr(self, name)!r}")
+        only = self.only.items() if isinstance(self.only, Mapping) else self.only
+        object.__setattr__(self, "only", tuple(sorted((column, tuple(sorted(_names(labels)))) for column, labels in only)))
+        table = self.table.items() if isinstance(self.table, Mapping) else self.table
+        object.__setattr__(self, "table", tuple(sorted((_label(key), float(weight)) for key, weight in table)))
+        object.__setattr__(self, "strata", _names(self.strata))
+        if isinstance(self.score, str):
+            object.__setattr__(self, "score", ((self.score, 1.0),))
+        _check_policy(self)
+
+    @property
+    def terms(self) -> tuple[tuple[str, float], ...]:
+        """The score as ((column, weight), …)."""
+        assert not isinstance(self.score, str)
+        return self.score
+
+    @property
+    def wanted(self) -> dict[str, tuple[str, ...]]:
+        return {column: tuple(labels) for column, labels in dict(self.only).items()}
+
+    @property
+    def quota_table(self) -> dict[Label, float]:
+        return {_label(key): weight for key, weight in dict(self.table).items()}
+
+    @property
+    def needs_score(self) -> bool:
+        return self.key != "uniform" or self.at_least is not None or self.at_most is not None
+
+    @property
+    def needs_seed(self) -> bool:
+        return self.key in ("uniform", "proportional") or (self.key == "gumbel" and self.temperature > 0)
+
+
+def _names(value: Iterable[str]) -> tuple[str, ...]:
+    """One name or several; a bare string is one, not its letters."""
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _label(key: str | Label) -> Label:
+    return tuple(key.split("/")) if isinstance(key, str) else tuple(key)
+
+
+def _check_policy(policy: Policy) -> None:
+    if not policy.terms:
+        raise FixInput("policy: a score is a column or ((column, weight), …), got nothing")
+    if not 0 <= policy.temperature < float("inf"):
+        raise FixInput(f"policy: a temperature is 0 or more, got {policy.temperature}")
+    if policy.key == "proportional" and policy.normalise != "none":
+        raise FixInput("policy: proportional draws need scores >= 0 as they are: use normalise='none', or key='gumbel'")
+    low = -float("inf") if policy.at_least is None else policy.at_least
+    high = float("inf") if policy.at_most is None else policy.at_most
+    if not low <= high:
+        raise FixInput(f"policy: no score is at least {low} and at most {high}")
+    if not 0 <= policy.alpha <= 4:
+        raise FixInput(f"policy: alpha is from 0 (equal) over 1 (proportional) to 4, got {policy.alpha}")
+    if (policy.quota == "table") != bool(policy.table):
+        raise FixInput(f"policy: quota='table' and a table go together; got quota={policy.quota!r}, table={policy.table!r}")
+    if any(not 0 <= weight < float("inf") for weight in policy.quota_table.values()):
+        raise FixInput(f"policy: the weights of a quota table are 0 or more, got {policy.quota_table}")
+    if policy.quota == "table" and not any(policy.quota_table.values()):
+        raise FixInput("policy: a quota table needs at least one weight above 0")
+    unknown = [column for column in policy.wanted if column not in policy.strata]
+    if unknown:
+        raise FixInput(f"policy: only= names {unknown[0]!r}, which is not among the strata {policy.strata}")
+
+
+_NAMED: dict[str, Policy] = {
+    "uniform": Policy(key="uniform"),
+    "top": Policy(key="top_k"),
+    "threshold": Policy(key="uniform", at_least=0.0),
+    "sampled": Policy(key="gumbel", temperature=2.0, normalise="corpus"),
+}
+NAMES = tuple(_NAMED)
+
+
+def named_policy(
+    name: str,
+    *,
+    score: str | tuple[tuple[str, float], ...] = "overall_score",
+    strata: tuple[str, ...] = ("source", "domain"),
+) -> Policy:
+    """A policy by name.
+
+    uniform        random documents, in proportion to every stratum
+    top            the best by score in every stratum
+    threshold:4    random documents with a score of at least 4
+    sampled:2      by score with chance: temperature 2 on the score normalised over the corpus (2 when left out)
+
+    Raises FixInput for another name, or a number that is missing or not one.
+    """
+    word, _, number = name.partition(":")
+    policy = _NAMED.get(word)
+    if policy is None or (number and word not in ("threshold", "sampled")) or (word == "threshold" and not number):
+        raise FixInput(f"a policy is one of uniform, top, threshold:SCORE, sampled:TEMPERATURE, or a Policy(…); got {name!r}")
+    changes: dict[str, Any] = {"score": score, "strata": strata}
+    if number:
+        try:
+            changes["at_least" if word == "threshold" else "temperature"] = float(number)
+        except ValueError:
+            raise FixInput(f"policy {name!r}: {number!r} is not a number") from None
+    return replace(policy, **changes)

@@ -1,0 +1,1 @@
+"""Token sets: `.bin/.idx` of any maker, read, written, merged, examined, repaired."""
