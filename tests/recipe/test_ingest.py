@@ -312,3 +312,13 @@ def test_as_the_naive_reading(
     assert {d.id: d.text for d in documents(artifact)} == seen
     assert artifact.manifest.balance is not None
     assert (artifact.manifest.balance.entered, artifact.manifest.balance.num_quarantined) == (len(rows), bad)
+
+
+def test_a_file_without_fields_is_not_asked_for_an_id(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text('{"id": "x", "text": "one"}\n{"text": "no id"}\n')
+    (tmp_path / "in" / "b.html").write_text("<p>two")
+    (tmp_path / "in" / "c.txt").write_text("three")
+    made = run_stage(Ingest(inputs=(str(tmp_path / "in"),), id_key="id"), {}, tmp_path / "out")
+    assert sorted(d.text for d in open_documents(made.folder)) == ["one", "three", "two"]
+    assert made.manifest.balance is not None and made.manifest.balance.quarantined == {"missing id": 1}

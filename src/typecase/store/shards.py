@@ -21,7 +21,7 @@ from typecase.store.atomic import atomic_path
 
 GROUP_BYTES = 4 << 20
 GROUP_ROWS = 1 << 13
-_ZSTD_LEVEL = 3
+_ZSTD_LEVEL = 1
 _LONG = ("text", "meta", "raw", "program")
 _DICTIONARY = ("source", "file", "reason", "stage", "domain", "status", "stratum")
 

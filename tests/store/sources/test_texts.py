@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 
 from typecase.store.sources import texts
-from typecase.store.sources.fields import Fields
-from typecase.store.sources.rows import BAD_UTF8, EMPTY_TEXT, MISSING_ID, NO_HTML_TEXT, NUL_BYTE, TOO_LONG, TRUNCATED, Rows
+from typecase.store.sources.rows import BAD_UTF8, EMPTY_TEXT, NO_HTML_TEXT, NUL_BYTE, TOO_LONG, TRUNCATED, Rows
 from typecase.store.sources.streams import Stream
 
 
-def read(path: Path, data: bytes, *, html: bool = False, fields: Fields | None = None, limit: int = 1 << 20) -> Rows:
+def read(path: Path, data: bytes, *, html: bool = False, limit: int = 1 << 20) -> Rows:
     path.write_bytes(data)
     with Stream(str(path)) as stream:
         if html:
-            (rows,) = texts.read_html(stream, fields or Fields(), main_content=False, limit_bytes=limit)
+            (rows,) = texts.read_html(stream, main_content=False, limit_bytes=limit)
         else:
-            (rows,) = texts.read_text(stream, fields or Fields(), limit_bytes=limit)
+            (rows,) = texts.read_text(stream, limit_bytes=limit)
     assert len(rows) + len(rows.faults) == 1 == rows.next_row
     return rows
 
@@ -44,7 +43,6 @@ def test_html(tmp_path: Path) -> None:
     rows = read(tmp_path / "x.html", "<p>hällo".encode("latin-1"), html=True)
     assert (rows.text[0].as_py(), rows.meta[0].as_py()) == ("hällo", '{"encoding":"cp1252"}')
     assert read(tmp_path / "x.html", b"<p>", html=True).faults[0].reason == NO_HTML_TEXT
-    assert read(tmp_path / "x.html", b"<p>a", html=True, fields=Fields(key="id")).faults[0].reason == MISSING_ID
 
 
 def test_a_cut_file_is_one_fault(tmp_path: Path) -> None:

@@ -70,10 +70,10 @@ def read_file(file: SourceFile, reading: Reading, *, start: int = 0, stop: int |
                 yield from read_delimited(stream, fields, delimiter=delimiter, limit_bytes=limit)
         case "text":
             with Stream(path) as stream:
-                yield from read_text(stream, fields, limit_bytes=limit)
+                yield from read_text(stream, limit_bytes=limit)
         case "html":
             with Stream(path) as stream:
-                yield from read_html(stream, fields, main_content=reading.main_content, limit_bytes=limit)
+                yield from read_html(stream, main_content=reading.main_content, limit_bytes=limit)
         case "warc":
             with Stream(path) as stream:
                 yield from read_warc(stream, fields, main_content=reading.main_content, limit_bytes=limit)

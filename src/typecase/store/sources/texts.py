@@ -1,5 +1,6 @@
 """Plain text and HTML: one document a file, at row 0, byte 0.
 
+A file has no fields, so no `id_key` or `source_key` is asked of it: its id comes from its text and place.
 A plain text is the UTF-8 of the file, to the byte: no newline is changed, nothing is stripped, a byte order mark stays.
 HTML is read by `markup`. A file longer than the limit is counted and not held.
 
@@ -10,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from typecase.store.sources.fields import FieldFault, Fields, json_bytes, key_of, source_of
+from typecase.store.sources.fields import FieldFault, json_bytes
 from typecase.store.sources.markup import html_text
 from typecase.store.sources.rows import BAD_UTF8, RAW_BYTES, TOO_LONG, Fault, Rows, RowsBuilder
 from typecase.store.sources.streams import Stream
 
 
-def read_text(stream: Stream, fields: Fields, *, limit_bytes: int) -> Iterator[Rows]:
+def read_text(stream: Stream, *, limit_bytes: int) -> Iterator[Rows]:
     """The file as one document; an empty file is a fault."""
     data = _whole(stream, limit_bytes)
     if isinstance(data, Fault):
@@ -24,14 +25,13 @@ def read_text(stream: Stream, fields: Fields, *, limit_bytes: int) -> Iterator[R
         return
     builder = RowsBuilder(limit_bytes)
     try:
-        key, source = key_of({}, fields), source_of({}, fields)
-        builder.add(0, 0, checked_utf8(data), raw=data, key=key, source=source)
+        builder.add(0, 0, checked_utf8(data), raw=data)
     except FieldFault as fault:
         builder.fault(Fault.of(0, 0, fault.reason, fault.detail, data))
     yield builder.finish(1)
 
 
-def read_html(stream: Stream, fields: Fields, *, main_content: bool, limit_bytes: int) -> Iterator[Rows]:
+def read_html(stream: Stream, *, main_content: bool, limit_bytes: int) -> Iterator[Rows]:
     """The text of the page as one document; `encoding` is its metadata."""
     data = _whole(stream, limit_bytes)
     if isinstance(data, Fault):
@@ -40,9 +40,7 @@ def read_html(stream: Stream, fields: Fields, *, main_content: bool, limit_bytes
     builder = RowsBuilder(limit_bytes)
     try:
         text, encoding = html_text(data, main_content=main_content)
-        item = {"encoding": encoding}
-        key, source = key_of(item, fields), source_of(item, fields)
-        builder.add(0, 0, text.encode(), raw=data, meta=json_bytes(item), key=key, source=source)
+        builder.add(0, 0, text.encode(), raw=data, meta=json_bytes({"encoding": encoding}))
     except FieldFault as fault:
         builder.fault(Fault.of(0, 0, fault.reason, fault.detail, data))
     yield builder.finish(1)
