@@ -93,7 +93,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=Path, default=HERE.parent / "seeds")
     parser.add_argument("--debs", type=Path, required=True)
     options = parser.parse_args()
-    rows = chosen([orjson.loads(line) for line in (options.seeds / "documents.jsonl").read_bytes().splitlines()])
+    with pa.input_stream(str(options.seeds / "documents.jsonl.zst"), compression="zstd") as file:
+        rows = chosen([orjson.loads(line) for line in file.read().splitlines()])
     notes = [r for r in rows if r["kind"] in NOTES or r["damage"]][:NUM_NOTES]
     taken = {r["id"] for r in notes}
     manuals = [r for r in rows if r["id"] not in taken][:NUM_MANUALS]
