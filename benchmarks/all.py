@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 
 def records_of(script: Path, quick: bool) -> list[Record]:
     command = [sys.executable, str(script), "--json", *(["--quick"] if quick else [])]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         print(f"{script.name} failed: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
         return []
@@ -43,22 +43,14 @@ def section(script: Path, records: list[Record], quick: bool) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--write", action="store_true")
     parser.add_argument("names", nargs="*")
     chosen = parser.parse_args()
-    scripts = [s for s in sorted(HERE.glob("bench_*.py")) if not chosen.names or s.stem.removeprefix("bench_") in chosen.names]
-    lines = []
-    for script in scripts:
+    print(f"Measured {date.today()} on {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}.\n")
+    for script in sorted(HERE.glob("bench_*.py")):
+        if chosen.names and script.stem.removeprefix("bench_") not in chosen.names:
+            continue
         if records := records_of(script, chosen.quick):
-            lines += section(script, records, chosen.quick)
-            print("\n".join(lines[-len(records) - 7 :]), flush=True)
-    if chosen.write:
-        path = HERE / "RESULTS.md"
-        head = (HERE / "RESULTS.head.md").read_text()
-        machine = (
-            f"Measured {date.today()} on {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}.\n"
-        )
-        path.write_text("\n".join([head.rstrip(), "", machine, *lines]))
+            print("\n".join(section(script, records, chosen.quick)), flush=True)
 
 
 if __name__ == "__main__":
