@@ -3,14 +3,17 @@
     Local(0)   in this process, one task after the other; the engine to debug with
     Local(n)   n processes by spawn: nothing is inherited but what a task carries
 
-Price: a spawned worker costs about half a second of imports, once per `map`.
+Workers wait for the next `map` of as many workers, until this process ends. Price: a spawned worker costs about a second
+of imports, once, and its memory while it waits.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.process
 import os
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -42,7 +45,7 @@ class Local:
         """Yields `fn(task)` in task order; see `Engine.map`."""
         if self.workers == 0 or not tasks:
             return map(fn, tasks)
-        return _map_processes(fn, tasks, min(self.workers, len(tasks)))
+        return _map_processes(fn, tasks, self.workers)
 
 
 def available_cores() -> int:
@@ -51,32 +54,59 @@ def available_cores() -> int:
 
 
 def _map_processes(fn: Callable[[T], R], tasks: Sequence[T], workers: int) -> Iterator[R]:
-    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_leave_interrupts)
-    others = set(multiprocessing.active_children())
+    pool = _pool_of(workers)
     waiting: deque[Future[R]] = deque()
-    upcoming = iter(tasks)
     try:
         # A window of a few tasks per worker bounds the answers that wait for their turn.
-        for task in upcoming:
+        for task in tasks:
             waiting.append(pool.submit(fn, task))
             if len(waiting) >= 4 * workers:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
     except BrokenProcessPool as error:
+        _end_pool()
         raise WorkerLost(
             "a worker process died (out of memory, or killed); finished shards are kept: run the same command again,"
             " with fewer workers if memory was short"
         ) from error
     except BaseException:
         # Nobody waits for answers any more. Writers are atomic, so a worker can be ended at any instant.
-        for child in set(multiprocessing.active_children()) - others:
-            child.terminate()
+        _end_pool()
         raise
-    finally:
-        for future in waiting:
-            future.cancel()
-        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@dataclass(slots=True)
+class _Pool:
+    """Workers that wait for the next `map`: a recipe has a dozen, and spawning costs more than many of them."""
+
+    key: tuple[int, tuple[str, ...]]
+    executor: ProcessPoolExecutor
+    others: set[multiprocessing.process.BaseProcess]
+
+
+_waiting_pool: list[_Pool] = []
+
+
+def _pool_of(workers: int) -> ProcessPoolExecutor:
+    """The pool of the last `map` if it had as many workers and the same import path, else a new one."""
+    key = (workers, tuple(sys.path))
+    if _waiting_pool and _waiting_pool[0].key != key:
+        _end_pool()
+    if not _waiting_pool:
+        others = set(multiprocessing.active_children())
+        context = multiprocessing.get_context("spawn")
+        executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_interrupts)
+        _waiting_pool.append(_Pool(key, executor, others))
+    return _waiting_pool[0].executor
+
+
+def _end_pool() -> None:
+    while _waiting_pool:
+        pool = _waiting_pool.pop()
+        for child in set(multiprocessing.active_children()) - pool.others:
+            child.terminate()
+        pool.executor.shutdown(wait=True, cancel_futures=True)
 
 
 def _leave_interrupts() -> None:

@@ -1,6 +1,6 @@
 """Rules against a reader: agreement with the programs that an editor wrote for seed documents.
 
-    python benchmarks/bench_editor.py [--seeds seeds] [--rules encoding furniture …] [--half tune|held|all] [--show]
+    python benchmarks/editor.py [--seeds seeds] [--rules encoding furniture …] [--half tune|held|all] [--show]
 
 The folder holds documents*.jsonl (id, text, source …) and programs.jsonl (id, doc, remove_lines, replace). Lines are those
 of `text.strip("\\n").split("\\n")`. Line frequencies are counted over all documents of the folder. Half of the sources, by
