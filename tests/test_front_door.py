@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import subprocess
 import sys
@@ -20,6 +21,17 @@ def test_the_list_is_sorted_and_every_name_is_there() -> None:
     for name in typecase.__all__:
         assert getattr(typecase, name) is not None
     assert set(typecase.__all__) == set(dir(typecase))
+
+
+def test_type_checkers_see_the_same_list() -> None:
+    tree = ast.parse((SRC / "__init__.py").read_text())
+    seen = {
+        alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("typecase.")
+        for alias in node.names
+    }
+    assert seen == {name: f"typecase.{home}" for name, home in typecase._HOMES.items()}
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

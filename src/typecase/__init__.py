@@ -14,6 +14,61 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from typecase.app.health import doctor as doctor
+    from typecase.app.health import merge as merge
+    from typecase.app.health import repair as repair
+    from typecase.app.verbs import export as export
+    from typecase.app.verbs import fate as fate
+    from typecase.app.verbs import info as info
+    from typecase.app.verbs import open as open
+    from typecase.app.verbs import run as run
+    from typecase.app.verbs import show as show
+    from typecase.app.verbs import why as why
+    from typecase.core.balance import Balance as Balance
+    from typecase.core.document import Document as Document
+    from typecase.core.document import Place as Place
+    from typecase.core.document import Span as Span
+    from typecase.core.program.language import Program as Program
+    from typecase.core.program.language import Refusal as Refusal
+    from typecase.core.selection.selection import Budget as Budget
+    from typecase.core.selection.selection import Policy as Policy
+    from typecase.engine.local import Local as Local
+    from typecase.engine.protocol import Engine as Engine
+    from typecase.errors import AlreadyExists as AlreadyExists
+    from typecase.errors import BadProgram as BadProgram
+    from typecase.errors import BadQuery as BadQuery
+    from typecase.errors import BadRecipe as BadRecipe
+    from typecase.errors import Conflict as Conflict
+    from typecase.errors import CorruptStore as CorruptStore
+    from typecase.errors import Damaged as Damaged
+    from typecase.errors import FingerprintMismatch as FingerprintMismatch
+    from typecase.errors import FixInput as FixInput
+    from typecase.errors import ModelUnavailable as ModelUnavailable
+    from typecase.errors import NeedsExtra as NeedsExtra
+    from typecase.errors import NotFound as NotFound
+    from typecase.errors import SchemaMismatch as SchemaMismatch
+    from typecase.errors import StaleEdit as StaleEdit
+    from typecase.errors import TryAgain as TryAgain
+    from typecase.errors import TypecaseError as TypecaseError
+    from typecase.errors import WorkerLost as WorkerLost
+    from typecase.recipe.build import Build as Build
+    from typecase.recipe.dedup import Dedup as Dedup
+    from typecase.recipe.ingest import Ingest as Ingest
+    from typecase.recipe.rate import Rate as Rate
+    from typecase.recipe.recipe import Recipe as Recipe
+    from typecase.recipe.recipe import load_recipe as load_recipe
+    from typecase.recipe.refine import Refine as Refine
+    from typecase.recipe.run import Artifact as Artifact
+    from typecase.recipe.run import run_stage as run_stage
+    from typecase.recipe.select import Select as Select
+    from typecase.recipe.stage import Stage as Stage
+    from typecase.store.documents import DocumentStore as DocumentStore
+    from typecase.store.manifest import Manifest as Manifest
+    from typecase.store.tokenizer.tokenizer import Tokenizer as Tokenizer
+    from typecase.store.tokenizer.tokenizer import open_tokenizer as open_tokenizer
+    from typecase.store.tokens.store import TokenStore as TokenStore
+
 _HOMES = {
     "AlreadyExists": "errors",
     "Artifact": "recipe.run",

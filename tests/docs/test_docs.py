@@ -1,4 +1,4 @@
-"""Every `bash` and `python` block of README and docs runs, page by page, from top to bottom, in a folder that holds `corpus/`."""
+"""Every `bash` and `python` block of README and docs runs, page by page, in a folder that holds `corpus/`."""
 
 from __future__ import annotations
 

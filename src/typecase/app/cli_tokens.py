@@ -68,7 +68,7 @@ def export_command(path: Path, out: Path, docs: str | None, what: Any, tokenizer
 def doctor_command(path: Path, out: Path | None, tokenizer: str | None, eod: int | None, quick: bool, as_json: bool) -> None:
     """Examine a token set or an artifact. Exits with 4 when something is damaged."""
     if out is not None:
-        made = health.repaired(path, out)
+        made = health.repair(path, out)
         lines = [f"{made.source} -> {made.prefix}", *(f"  {line}" for line in balance_lines(made.balance))]
         answer(made, [*lines, *(f"  {note}" for note in made.notes)], as_json)
         return

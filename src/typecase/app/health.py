@@ -21,7 +21,8 @@ from typecase.store.tokens.doctor import Examination, examine
 from typecase.store.tokens.fingerprint import fingerprint
 from typecase.store.tokens.merge import MergeSummary, merge_tokens
 from typecase.store.tokens.pair import find_pair
-from typecase.store.tokens.repair import RepairSummary, repair
+from typecase.store.tokens.repair import RepairSummary
+from typecase.store.tokens.repair import repair as repair_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +69,11 @@ def _examine_artifact(folder: Path) -> ArtifactExamination:
     return ArtifactExamination(str(folder), one.kind, len(one.manifest.files), tuple(findings))
 
 
-def repaired(path: Path | str, out: Path | str) -> RepairSummary:
+def repair(path: Path | str, out: Path | str) -> RepairSummary:
     """Writes the whole documents of a damaged token set as a new set in the folder `out`."""
     if what_is_at(path).kind != "tokens":
         raise FixInput(f"{path} is no token set: an artifact is repaired by running the stage that made it again")
-    made = repair(path, out)
+    made = repair_tokens(path, out)
     _record("repair", Path(out), [Path(path)], {})
     return made
 

@@ -133,7 +133,7 @@ class Rating:
         if self.status not in STATUSES:
             raise ValueError(f"unknown status '{self.status}'; known are {', '.join(STATUSES)}")
         values = [*self.scores.values(), self.confidence]
-        if (self.status == "ok") == any(value is None for value in values):
+        if not all((value is None) != (self.status == "ok") for value in values):
             raise ValueError(f"a rating has every score if its status is ok, and none otherwise: {self}")
 
 

@@ -90,7 +90,7 @@ def _ocr_noise(text: str, _: str, dice: Dice) -> str:
     share = dice.share(0.1, 0.35)
 
     def misread(word: str) -> str:
-        for _ in range(7):
+        for _try in range(7):
             seen, read = _OCR[dice.below(len(_OCR))]
             if seen in word:
                 return word.replace(seen, read, 1)
@@ -160,7 +160,7 @@ def _line_repetition(text: str, _: str, dice: Dice) -> str:
 
 def _spliced_ads(text: str, _: str, dice: Dice) -> str:
     lines = text.split("\n")
-    for _ in range(3 + dice.below(6)):
+    for _advert in range(3 + dice.below(6)):
         lines.insert(dice.below(len(lines) + 1), _ADVERTS[dice.below(len(_ADVERTS))])
     return "\n".join(lines)
 

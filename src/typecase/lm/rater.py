@@ -61,7 +61,8 @@ class Ratings:
     @property
     def rated(self) -> npt.NDArray[np.bool_]:
         """Which documents have a rating, bool (docs,)."""
-        return self.status == OK
+        rated: npt.NDArray[np.bool_] = self.status == OK
+        return rated
 
     def domain_names(self) -> list[str | None]:
         """The domain of each document, None where there is none."""

@@ -65,6 +65,8 @@ def parse_rubric(text: str, *, where: str) -> Rubric:
     scale = table.get("scale")
     if not (isinstance(scale, list) and len(scale) == 2 and all(isinstance(level, int) for level in scale)):
         raise BadRecipe(f"{where}: 'scale' must be two whole numbers such as [1, 5], got {scale!r}")
+    if scale[0] >= scale[1]:
+        raise BadRecipe(f"{where}: 'scale' must rise, got {scale[0]}..{scale[1]}")
     levels = range(scale[0], scale[1] + 1)
     criteria = tuple(_criterion(entry, levels, where) for entry in _entries(table, "criterion", where))
     domains = tuple(_domain(entry, where) for entry in _entries(table, "domain", where))
@@ -104,7 +106,10 @@ def _domain(entry: Mapping[str, Any], where: str) -> Domain:
     where = f"{where}, domain {entry.get('id')!r}"
     _check_keys(entry, _DOMAIN, where)
     return Domain(
-        _text(entry, "id", where), _text(entry, "letter", where), _strings(entry, "aliases", where), _texts(entry, "names", where)
+        _text(entry, "id", where),
+        _text(entry, "letter", where),
+        _strings(entry, "aliases", where),
+        _texts(entry, "names", where),
     )
 
 

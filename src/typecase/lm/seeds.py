@@ -114,6 +114,21 @@ def read_words(folder: Path) -> list[str] | None:
     return None
 
 
+def reader_pairs(folder: Path, rubric: Rubric, *, least: int) -> tuple[F64, F64, int]:
+    """Every ordered pair of readings of the documents with `least` readings or more.
+
+    (left, right (pairs, criteria + 1), documents); the last column is the row of the domain in `rubric.labels`.
+    """
+    by_doc: dict[str, list[list[int]]] = {}
+    for reading in _read_lines(_find(folder, "ratings.jsonl")):
+        label = rubric.labels.index(rubric.domain(str(reading["domain"])).id) if rubric.domains else 0
+        by_doc.setdefault(str(reading["id"]), []).append([*(int(reading[c]) for c in rubric.columns), label])
+    often = [rows for rows in by_doc.values() if len(rows) >= least]
+    pairs = [(a, b) for rows in often for i, a in enumerate(rows) for j, b in enumerate(rows) if i != j]
+    array = np.array(pairs, np.float64).reshape(-1, 2, len(rubric.criteria) + 1)
+    return array[:, 0], array[:, 1], len(often)
+
+
 def source_folds(sources: tuple[str, ...], *, folds: int, seed: int) -> I64:
     """A fold for every document, int64 (docs,): whole sources, largest first, each to the emptiest fold.
 
@@ -143,7 +158,9 @@ def _read_ratings(folder: Path, rubric: Rubric, row_of: Mapping[str, int]) -> tu
         levels = [reading.get(column) for column in rubric.columns]
         if any(not isinstance(level, int) or not rubric.low <= level <= rubric.high for level in levels):
             wrong = next(c for c, v in zip(rubric.columns, levels, strict=True) if v not in range(rubric.low, rubric.high + 1))
-            raise BadRecipe(f"{where}: '{wrong}' must be a whole number {rubric.low}..{rubric.high}, got {reading.get(wrong)!r}")
+            raise BadRecipe(
+                f"{where}: '{wrong}' must be a whole number {rubric.low}..{rubric.high}, got {reading.get(wrong)!r}"
+            )
         scores[row] += levels
         if labels:
             votes[row, labels.index(rubric.domain(str(reading.get("domain"))).id)] += 1

@@ -73,7 +73,7 @@ def _shipped() -> StarterRater:
 def to_bytes(rater: StarterRater) -> bytes:
     """The weights file of `rater`."""
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **to_arrays(rater))
+    np.savez_compressed(buffer, allow_pickle=False, **to_arrays(rater))
     return buffer.getvalue()
 
 
@@ -143,9 +143,7 @@ def from_arrays(arrays: Mapping[str, Array]) -> StarterRater:
 
     def forest(name: str) -> Forest:
         leaves = arrays[f"{name}.leaves"].astype(np.float32)
-        return Forest(
-            arrays[f"{name}.start"], arrays[f"{name}.measure"].astype(np.int32), arrays[f"{name}.threshold"], leaves
-        )
+        return Forest(arrays[f"{name}.start"], arrays[f"{name}.measure"].astype(np.int32), arrays[f"{name}.threshold"], leaves)
 
     def curve(name: str) -> Curve:
         return Curve(arrays[f"{name}.knots"], arrays[f"{name}.heights"])

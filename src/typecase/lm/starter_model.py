@@ -19,13 +19,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from typecase.core.features.measures import features, measure_names
 from typecase.core.features.lexicon import Lexicon
+from typecase.core.features.measures import features, measure_names
 from typecase.core.features.ngrams import Weights
-from typecase.core.rating import Rubric
+from typecase.core.features.windows import Windows, cut_windows
 from typecase.core.learn.ridge import add_linear, softmax
 from typecase.core.learn.trees import Forest, forest_outputs
-from typecase.core.features.windows import Windows, cut_windows
+from typecase.core.rating import Rubric
 from typecase.lm.rater import OK, Ratings, unrated
 
 F32 = npt.NDArray[np.float32]
@@ -46,7 +46,8 @@ class Curve:
     heights: F32
 
     def __call__(self, values: F32) -> F32:
-        return np.interp(values, self.knots, self.heights).astype(np.float32)
+        heights: F32 = np.interp(values, self.knots, self.heights).astype(np.float32)
+        return heights
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,8 @@ def class_shares(measures: F32, classes: I64, num_classes: int) -> F32:
 def directions(shares: F32) -> F32:
     """Rows of length 1, or 0 where a text has no word of any class."""
     length = np.sqrt((shares * shares).sum(axis=1, keepdims=True))
-    return shares / np.maximum(length, np.float32(1e-9))
+    toward: F32 = shares / np.maximum(length, np.float32(1e-9))
+    return toward
 
 
 def domain_leanings(shares: F32, sums: F32, model: DomainModel) -> F32:
@@ -138,7 +140,14 @@ def window_shares(windows: Windows, num_docs: int) -> tuple[I64, F32]:
 
 
 def _put_documents(
-    ratings: Ratings, first: int, windows: Windows, scores: F32, domain: F32, trust: F32, trust_curve: Curve, domain_curve: Curve
+    ratings: Ratings,
+    first: int,
+    windows: Windows,
+    scores: F32,
+    domain: F32,
+    trust: F32,
+    trust_curve: Curve,
+    domain_curve: Curve,
 ) -> None:
     """Writes the ratings of documents from `first` on: means over their windows."""
     if len(windows.doc) == 0:
@@ -149,7 +158,7 @@ def _put_documents(
     into = slice(first, first + num_docs)
 
     def mean(column: F32) -> npt.NDArray[np.float64]:
-        return np.bincount(windows.doc, column * share, minlength=num_docs)[rated]
+        return np.bincount(windows.doc, column * share, minlength=num_docs)[rated].astype(np.float64)
 
     for column in range(scores.shape[1]):
         ratings.scores[into, column][rated] = mean(scores[:, column])

@@ -70,7 +70,7 @@ class WordCounts:
         """The lexicon of all sources, or of all but one."""
         held = self.sources.copy()
         total = np.sum(list(self.letters.values()), axis=0)
-        if without in self.words:
+        if without is not None and without in self.words:
             held[self.words[without]] -= 1
             total = total - self.letters[without]
         level = np.where(held >= 2, np.minimum(255, np.rint(16 * np.log2(np.maximum(1, held)))), 0).astype(np.uint8)
@@ -108,7 +108,7 @@ def _count_letters(text: U8, tokens: Tokens, num_tokens: int, counts: I64) -> No
             continue
         a = b = length = 0
         for pos in range(tokens.start[row], tokens.stop[row]):
-            letter = (np.int64(text[pos]) | 32) - 96
+            letter = (int(text[pos]) | 32) - 96
             if not 1 <= letter <= 26:
                 break
             counts[(a * NUM_LETTERS + b) * NUM_LETTERS + letter] += 1
@@ -123,4 +123,5 @@ def _surprises(counts: I64) -> U8:
     cube = counts.reshape(NUM_LETTERS, NUM_LETTERS, NUM_LETTERS).astype(np.float64)
     single = cube.sum(axis=(0, 1)) + 1
     share = (cube + _UNIGRAM_WEIGHT * single / single.sum()) / (cube.sum(axis=2, keepdims=True) + _UNIGRAM_WEIGHT)
-    return np.clip(np.rint(-16 * np.log2(share)), 0, 255).astype(np.uint8).reshape(-1)
+    bits: U8 = np.clip(np.rint(-16 * np.log2(share)), 0, 255).astype(np.uint8).reshape(-1)
+    return bits

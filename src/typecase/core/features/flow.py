@@ -17,7 +17,19 @@ import numpy.typing as npt
 from numba import njit
 
 from typecase.core.features.lexicon import Words, find, in_words
-from typecase.core.features.scan import FOREIGN, IDEOGRAPH, MARK, NEWLINE, SPACED, UPPER_FIRST, UPPER_LATER, WORD, Lines, Tokens, mixed
+from typecase.core.features.scan import (
+    FOREIGN,
+    IDEOGRAPH,
+    MARK,
+    NEWLINE,
+    SPACED,
+    UPPER_FIRST,
+    UPPER_LATER,
+    WORD,
+    Lines,
+    Tokens,
+    mixed,
+)
 
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
@@ -33,7 +45,16 @@ SENTENCE_MEASURES = (
     "sentences_begin_upper", "sentence_openings", "sentence_max", "again_same", "again_1", "again_2", "again_5", "again_far",
     "again", "line_again_1", "line_again_2", "line_again_3", "line_again_1_less_2", "new_in_second_half",
 )  # fmt: skip
-LEXICON_MEASURES = ("known", "known_well", "known_types", "level_mean", "strange_once", "strange_capital", "misspelt", "misspelt_once")
+LEXICON_MEASURES = (
+    "known",
+    "known_well",
+    "known_types",
+    "level_mean",
+    "strange_once",
+    "strange_capital",
+    "misspelt",
+    "misspelt_once",
+)
 SPELLING_MEASURES = ("surprise", "surprise_spread", "words_strange", "surprise_max")
 
 CLASS_POWER = 0.75
@@ -64,8 +85,11 @@ class Table(NamedTuple):
 def new_table(max_tokens: int) -> Table:
     """Scratch for texts of at most `max_tokens`."""
     size = 1 << max(6, (2 * max_tokens).bit_length())
-    ints = [np.zeros(size, np.int32) for _ in range(5)]
-    return Table(np.zeros(size, np.uint64), *ints, np.zeros(_RECENT, np.uint64), np.zeros(size, np.int32))
+
+    def ints() -> I32:
+        return np.zeros(size, np.int32)
+
+    return Table(np.zeros(size, np.uint64), ints(), ints(), ints(), ints(), ints(), np.zeros(_RECENT, np.uint64), ints())
 
 
 @njit(cache=True, nogil=True)
@@ -156,13 +180,13 @@ def measure_repeats(text: U8, tokens: Tokens, num_tokens: int, num_types: int, t
 @njit(cache=True, nogil=True, inline="always")
 def _ends_sentence(text: U8, tokens: Tokens, row: int, num_tokens: int) -> bool:
     if tokens.kind[row] == NEWLINE:
-        return tokens.length[row] > 1
+        return bool(tokens.length[row] > 1)
     byte = text[tokens.start[row]]
     if tokens.kind[row] == MARK and (byte == 46 or byte == 33 or byte == 63):
         after = row + 1
-        return after >= num_tokens or tokens.flag[after] & SPACED != 0 or tokens.kind[after] == NEWLINE
+        return bool(after >= num_tokens or tokens.flag[after] & SPACED != 0 or tokens.kind[after] == NEWLINE)
     if tokens.kind[row] == IDEOGRAPH and byte == 0xE3:
-        return text[tokens.stop[row] - 1] == 0x82 and text[tokens.stop[row] - 2] == 0x80
+        return bool(text[tokens.stop[row] - 1] == 0x82 and text[tokens.stop[row] - 2] == 0x80)
     return False
 
 
@@ -173,7 +197,7 @@ def _sentence_lengths(text: U8, tokens: Tokens, num_tokens: int, words: I32, sal
     words[0] = 0
     for row in range(num_tokens):
         kind = tokens.kind[row]
-        if kind == WORD or kind == IDEOGRAPH:
+        if kind in (WORD, IDEOGRAPH):
             if words[sentence] == 0:
                 out[6] += tokens.flag[row] & UPPER_FIRST != 0
                 out[7] += not _again(mixed(tokens.key[row], _SALT_1), salt, recent)
@@ -181,7 +205,7 @@ def _sentence_lengths(text: U8, tokens: Tokens, num_tokens: int, words: I32, sal
         if words[sentence] > 0 and _ends_sentence(text, tokens, row, num_tokens):
             sentence += 1
             words[sentence] = 0
-    return sentence + (words[sentence] > 0)
+    return sentence + int(words[sentence] > 0)
 
 
 @njit(cache=True, nogil=True)
@@ -263,16 +287,17 @@ def measure_lexicon(
     A distinct word weighs log1p(count) times its rarity (the levels that it lies below RAREST), and gives its weight in
     equal parts of square root to its classes. The table's `line` holds the level of each word afterwards.
     """
-    held, counts, levels_of, lexicon, masks, levels_in = table.keys, table.counts, table.line, words.keys, words.mask, words.level
+    held, counts, levels_of = table.keys, table.counts, table.line
+    lexicon, masks, levels_in = words.keys, words.mask, words.level
     classes[:] = 0
     total = 0.0
     known_types = 0
     for row in range(num_types):
         slot = table.slots[row]
         place = find(held[slot], lexicon)
-        bits, found = np.uint64(0), np.int32(0)
+        bits, found = np.uint64(0), 0
         if lexicon[place]:
-            bits, found = masks[place], np.int32(levels_in[place])
+            bits, found = masks[place], int(levels_in[place])
         known_types += found > 0
         levels_of[slot] = found if found or not bits else -1
         weight = math.log(1 + counts[slot]) * max(0.0, RAREST - found)

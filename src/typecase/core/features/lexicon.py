@@ -29,8 +29,8 @@ MAX_CLASSES = 64
 class Words(NamedTuple):
     """The arrays of a lexicon, as kernels take them.
 
-    An open-addressed table from word keys (see core/features/scan) to class bits and level; a filter of correctly spelled words;
-    the surprise of letters.
+    An open-addressed table from word keys (see core/features/scan) to class bits and level; a filter of correctly
+    spelled words; the surprise of letters.
     """
 
     keys: U64  # (slots,), a power of two; 0 where free
@@ -56,7 +56,7 @@ def word_keys(words: list[str]) -> U64:
     for row, word in enumerate(words):
         num_tokens, _ = scan(np.frombuffer(word.encode(), np.uint8), tokens, lines)
         if num_tokens != 1 or tokens.kind[0] not in (WORD, IDEOGRAPH):
-            raise ValueError(f"'{word}' is not one word: a lexicon holds single words of letters, or single ideographs")
+            raise ValueError(f"'{word}' is not one word: a lexicon holds words of letters and single ideographs")
         out[row] = tokens.key[0]
     return out
 
@@ -76,7 +76,7 @@ def find(key: np.uint64, keys: U64) -> int:
     slot = (key ^ (key >> np.uint64(32))) & last
     while keys[slot] != 0 and keys[slot] != key:
         slot = (slot + np.uint64(1)) & last
-    return np.int64(slot)
+    return int(slot)
 
 
 @njit(cache=True, nogil=True)
@@ -114,4 +114,4 @@ def _add_words(keys: U64, blocks: U64) -> None:
 def in_words(key: np.uint64, blocks: U64) -> bool:
     """Whether the filter holds `key`; about one foreign key in eighty is held by chance."""
     block, bits = _block(key, blocks)
-    return (blocks[block] & bits) == bits
+    return bool((blocks[block] & bits) == bits)

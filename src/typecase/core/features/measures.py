@@ -109,9 +109,7 @@ def features(values: U8, starts: I64, stops: I64, lexicon: Lexicon, weights: Wei
     scores = np.zeros((len(starts), weights.table.shape[1]), np.float32)
     counts = np.zeros(len(weights.table), np.int32)
     touched = np.zeros(4 * (longest + 1), np.int32)
-    _measure_and_weigh(
-        values, starts, stops, new_scratch(longest), lexicon.words, weights, counts, touched, measures, scores
-    )
+    _measure_and_weigh(values, starts, stops, new_scratch(longest), lexicon.words, weights, counts, touched, measures, scores)
     return measures, scores
 
 

@@ -80,9 +80,14 @@ class Lines(NamedTuple):
 def new_tokens(max_bytes: int) -> Tokens:
     """Scratch for texts of at most `max_bytes`."""
     size = max_bytes + 1
-    ints = [np.zeros(size, np.int32) for _ in range(3)]
-    longs = [np.zeros(size, np.uint64) for _ in range(3)]
-    return Tokens(np.zeros(size, np.uint8), np.zeros(size, np.uint8), *ints, *longs)
+
+    def ints() -> I32:
+        return np.zeros(size, np.int32)
+
+    def longs() -> U64:
+        return np.zeros(size, np.uint64)
+
+    return Tokens(np.zeros(size, np.uint8), np.zeros(size, np.uint8), ints(), ints(), ints(), longs(), longs(), longs())
 
 
 def new_lines(max_bytes: int) -> Lines:
@@ -123,7 +128,7 @@ def scan(text: U8, tokens: Tokens, lines: Lines) -> tuple[int, int]:
     spaced = False
     while pos <= size:
         kind = BYTE_CLASS[text[pos]] if pos < size else np.uint8(LINE_END)
-        if kind == SPACE or kind == TAB:
+        if kind in (SPACE, TAB):
             spaced = True
             pos += 1
             continue
@@ -146,12 +151,12 @@ def scan(text: U8, tokens: Tokens, lines: Lines) -> tuple[int, int]:
                 row += 1
             first, line_start = row, pos
             continue
-        if kind == LOWER or kind == UPPER or kind == LETTER:
+        if kind in (LOWER, UPPER, LETTER):
             key, before, head, tail = SEED, SEED, SEED, np.uint64(0)
             num_bytes = num_upper = lead = 0
             folding = True
             while pos < size:
-                byte = np.int64(text[pos])
+                byte = int(text[pos])
                 kind = BYTE_CLASS[byte]
                 if kind == LOWER:
                     length += 1
@@ -192,8 +197,8 @@ def scan(text: U8, tokens: Tokens, lines: Lines) -> tuple[int, int]:
                 pos += 1
             length = pos - start
             kind_of[row], key_of[row] = NUMBER, mixed(_NUMBER, np.uint64(min(length, 5)))
-        elif kind == PUNCTUATION or kind == CONTROL or kind == TAIL:
-            byte = np.int64(text[pos])
+        elif kind in (PUNCTUATION, CONTROL, TAIL):
+            byte = int(text[pos])
             while pos < size and text[pos] == byte:
                 pos += 1
             length = pos - start

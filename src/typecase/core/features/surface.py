@@ -217,7 +217,7 @@ def measure_characters(text: U8, pairs: I32, singles: I32, out: F32) -> None:
         kind = BYTE_CLASS[byte]
         if kind != TAIL:
             num_chars += count
-        if kind == LOWER or kind == UPPER or kind == LETTER:
+        if kind in (LOWER, UPPER, LETTER):
             out[0] += count
         if byte >= 0xC2:
             out[5] += count
@@ -280,9 +280,14 @@ def _count_word_pair(text: U8, tokens: Tokens, row: int, num_tokens: int, counts
     elif kind == NUMBER:
         if gap == 0:
             counts[10] += 1
-    elif kind == NEWLINE and tokens.length[after] == 1 and after + 1 < num_tokens:
-        if tokens.kind[after + 1] == WORD and tokens.flag[after + 1] & UPPER_FIRST == 0:
-            counts[23] += 1
+    elif (
+        kind == NEWLINE
+        and tokens.length[after] == 1
+        and after + 1 < num_tokens
+        and tokens.kind[after + 1] == WORD
+        and tokens.flag[after + 1] & UPPER_FIRST == 0
+    ):
+        counts[23] += 1
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -344,7 +349,7 @@ def measure_words(text: U8, tokens: Tokens, num_tokens: int, counts: I64, out: F
     for row in range(num_tokens):
         kind = tokens.kind[row]
         if kind == WORD:
-            length = np.int64(tokens.length[row])
+            length = int(tokens.length[row])
             num_words += 1
             total += length
             square += length * length

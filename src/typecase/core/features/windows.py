@@ -38,9 +38,15 @@ def cut_windows(values: U8, offsets: I64, *, window_bytes: int, max_windows: int
     sizes = np.diff(offsets)
     wanted = np.minimum(-(-sizes // window_bytes), max_windows)
     room = int(wanted.sum())
-    windows = Windows(*(np.zeros(room, np.int64) for _ in range(3)), *(np.zeros(room, np.bool_) for _ in range(2)))
+    doc, start, stop = np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(room, np.int64)
+    windows = Windows(doc, start, stop, np.zeros(room, np.bool_), np.zeros(room, np.bool_))
     num = _cut(values, offsets, window_bytes, max_windows, windows)
-    return Windows(*(column[:num] for column in windows))
+    return pick_windows(windows, slice(0, num))
+
+
+def pick_windows(windows: Windows, rows: I64 | slice) -> Windows:
+    """Some of the windows, in the order of `rows`."""
+    return Windows(windows.doc[rows], windows.start[rows], windows.stop[rows], windows.first[rows], windows.last[rows])
 
 
 @njit(cache=True, nogil=True)
@@ -59,10 +65,10 @@ def _edge(values: U8, start: int, stop: int, aim: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _is_blank(values: U8, start: int, stop: int) -> bool:
-    for pos in range(start, stop):
-        if values[pos] > 32:
-            return False
-    return True
+    pos = start
+    while pos < stop and (values[pos] == 32 or 9 <= values[pos] <= 13):
+        pos += 1
+    return pos == stop
 
 
 @njit(cache=True, nogil=True)

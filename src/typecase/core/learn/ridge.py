@@ -25,8 +25,9 @@ LANES = 8
 
 def solve(gram: F64, targets: F64, weight: F64, *, damping: float) -> tuple[F64, F64]:
     """(duals (rows, outputs), mean (outputs,)) of ridge regression; a row of half the weight is damped twice as much."""
-    mean = np.average(targets, axis=0, weights=weight)
-    return np.linalg.solve(gram + np.diag(damping / weight), targets - mean), mean
+    mean: F64 = weight @ targets / weight.sum()
+    duals: F64 = np.linalg.solve(gram + np.diag(damping / weight), targets - mean).astype(np.float64)
+    return duals, mean
 
 
 @njit(cache=True, nogil=True)

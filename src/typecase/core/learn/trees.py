@@ -131,9 +131,7 @@ def _sum_leaves(measures: F32, measure: I32, threshold: F32, leaves: F32, out: F
 
 
 @njit(cache=True, nogil=True)
-def _best_cuts(
-    sums: F64, weights: F64, totals: F64, whole: F64, damping: float, least: float, gain: F64, cut: I32
-) -> None:
+def _best_cuts(sums: F64, weights: F64, totals: F64, whole: F64, damping: float, least: float, gain: F64, cut: I32) -> None:
     """The best cut of one measure in every node: sums (nodes, bins, outputs) and weights (nodes, bins) of the rows."""
     num_outputs = sums.shape[2]
     left = np.zeros(num_outputs)
