@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -55,7 +56,7 @@ def write_docs(folder: Path, corpus: list[str], parts: int) -> Path:
     return folder
 
 
-def encode_alone(path: Path, number: int, answers: multiprocessing.SimpleQueue) -> None:  # type: ignore[type-arg]
+def encode_alone(path: Path, number: int, answers: Any, ready: Any) -> None:
     """One process: every CORES-th text, timed without loading; answers (begin, end) on the shared clock, and tokens."""
     import tiktoken
     from tiktoken.load import data_gym_to_mergeable_bpe_ranks
@@ -68,7 +69,7 @@ def encode_alone(path: Path, number: int, answers: multiprocessing.SimpleQueue) 
     encoding = tiktoken.Encoding("gpt2", pat_str=r50k_pat_str, mergeable_ranks=ranks, special_tokens={})
     mine = orjson.loads(path.read_bytes())[number::CORES]
     encoding.encode_to_numpy("warm")
-    answers.put("ready")
+    ready.wait()
     begin = time.monotonic()
     tokens = sum(len(encoding.encode_to_numpy(text)) for text in mine)
     answers.put((begin, time.monotonic(), tokens))
@@ -77,10 +78,11 @@ def encode_alone(path: Path, number: int, answers: multiprocessing.SimpleQueue) 
 def peer_encoding_seconds(path: Path) -> tuple[float, int]:
     context = multiprocessing.get_context("spawn")
     answers = context.SimpleQueue()
-    workers = [context.Process(target=encode_alone, args=(path, k, answers)) for k in range(CORES)]
+    ready = context.Barrier(CORES)
+    workers = [context.Process(target=encode_alone, args=(path, k, answers, ready)) for k in range(CORES)]
     for worker in workers:
         worker.start()
-    found = [a for a in (answers.get() for _ in range(2 * CORES)) if a != "ready"]
+    found = [answers.get() for _ in range(CORES)]
     for worker in workers:
         worker.join()
     return max(e for _, e, _ in found) - min(b for b, _, _ in found), sum(t for *_, t in found)

@@ -46,16 +46,17 @@ class Squares(Stage):
     ) -> Report:
         index, numbers = task
         if index == self.die_at:
-            self._burn()
+            self._burn(out)
         kept = [n * n + decision["largest"] for n in numbers if n >= 0 and n % 2 == 0]
         odd, negative = sum(n >= 0 and n % 2 == 1 for n in numbers), sum(n < 0 for n in numbers)
         write_json(out / f"squares-{index:05d}.json", kept)
         balance = Balance(len(numbers), len(kept), {"odd": odd} if odd else {}, {"negative": negative} if negative else {})
         return Report({f"squares-{index:05d}.json": len(kept)}, balance, {"numbers": len(numbers)})
 
-    def _burn(self) -> None:
+    def _burn(self, out: Path) -> None:
         fuse = Path(self.fuse)
         if fuse.exists():
+            (out / ".half-written.1.tmp").write_text("what a killed writer leaves")
             left = int(fuse.read_text()) - 1
             if left:
                 fuse.write_text(str(left))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.process
+import multiprocessing.util
 import os
 import signal
 import sys
@@ -98,6 +99,8 @@ def _pool_of(workers: int) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
         executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_interrupts)
         _waiting_pool.append(_Pool(key, executor, others))
+        # A process that was itself started by multiprocessing joins its children when it ends: they must be gone by then.
+        multiprocessing.util.Finalize(None, _end_pool, exitpriority=10)
     return _waiting_pool[0].executor
 
 

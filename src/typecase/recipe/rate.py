@@ -19,16 +19,11 @@ import pyarrow as pa
 from typecase.core.balance import Balance
 from typecase.core.rating import Rubric
 from typecase.engine.protocol import Engine
-from typecase.lm.rater import Rater, Ratings
-from typecase.lm.starter import load_starter
+from typecase.lm.rater import Ratings
+from typecase.lm.starter import open_rater
 from typecase.recipe.stage import Given, Report, Stage
 from typecase.store import shards
 from typecase.store.documents import open_documents
-
-
-def open_rater(name: str) -> Rater:
-    """The rater `name`: "starter", or the weights file of one that was fitted. Raises NotFound, CorruptStore."""
-    return load_starter(None if name == "starter" else name)
 
 
 def ratings_schema(rubric: Rubric) -> pa.Schema:

@@ -95,6 +95,7 @@ def run_prepared(prepared: Prepared, out: Path, *, engine: Engine | None = None,
         decision, report, files = _beats(stage, given, partial, scratch, engine, reporter)
         made = _manifest(stage, prepared.params, parents, decision, report, files)
         shutil.rmtree(scratch)
+        _sweep(partial)
         manifests.write_manifest(partial, made)
         partial.replace(out)
         atomic.sync_folder(out.parent)
