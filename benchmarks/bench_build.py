@@ -66,12 +66,12 @@ def encode_alone(path: Path, number: int, answers: Any, ready: Any) -> None:
 
     files = find_tokenizer(VOCABULARY)
     ranks = data_gym_to_mergeable_bpe_ranks(str(files.merges), str(files.main))
-    encoding = tiktoken.Encoding("gpt2", pat_str=r50k_pat_str, mergeable_ranks=ranks, special_tokens={})
+    encoding = tiktoken.Encoding("gpt2", pat_str=r50k_pat_str, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 50256})
     mine = orjson.loads(path.read_bytes())[number::CORES]
     encoding.encode_to_numpy("warm")
     ready.wait()
     begin = time.monotonic()
-    tokens = sum(len(encoding.encode_to_numpy(text)) for text in mine)
+    tokens = sum(len(encoding.encode_to_numpy(text, disallowed_special=())) for text in mine)
     answers.put((begin, time.monotonic(), tokens))
 
 

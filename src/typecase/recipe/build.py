@@ -54,9 +54,9 @@ _LAYOUT = "layout.npy"
 Ints = npt.NDArray[np.int64]
 Ints32 = npt.NDArray[np.int32]
 
-_SHARD_BYTES = (8 << 20, 128 << 20)
+_SHARD_BYTES = (4 << 20, 128 << 20)
 _SHARD_ROWS = 1 << 17
-_SLICE_TOKENS = 32 << 20
+_SLICE_TOKENS = 8 << 20
 _PROVENANCE_ROWS = 1 << 16
 
 _ROWS = pa.schema(
@@ -132,7 +132,7 @@ class Build(Stage):
         path = open_documents(given["docs"]).parts[shard.part]
         rows: list[pa.Table] = []
         at = 0
-        with atomic_path(scratch / _tokens_name(shard.index)) as temporary, temporary.open("wb") as file:
+        with atomic_path(scratch / _tokens_name(shard.index), sync=False) as temporary, temporary.open("wb") as file:
             for table in _read_groups(path, shard.first, shard.last):
                 encoded = tokenizer.try_encode_batch(table.column("text"), allow_special=self.allow_special)
                 lengths = encoded.lengths.copy()
@@ -259,7 +259,7 @@ def open_recorded_tokenizer(folder: Path) -> Tokenizer | None:
 
 
 def _write_rows(path: Path, table: pa.Table) -> None:
-    with atomic_path(path) as temporary, pa.ipc.new_file(str(temporary), table.schema) as writer:
+    with atomic_path(path, sync=False) as temporary, pa.ipc.new_file(str(temporary), table.schema) as writer:
         writer.write_table(table)
 
 

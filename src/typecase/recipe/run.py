@@ -220,7 +220,7 @@ def _survey_one(stage: Stage, given: Given, partial: Path, scratch: Path, number
         entry = FileEntry.of(scratch, name)
         files[f"{_SCRATCH}/{name}"] = (0, entry.size_bytes, entry.hash)
     record = {"summary": summary, "files": files}
-    atomic.write_json(scratch / f"survey-{index:05d}.json", record)
+    atomic.write_json(scratch / f"survey-{index:05d}.json", record, sync=False)
     return record
 
 
@@ -229,7 +229,7 @@ def _work_one(
 ) -> dict[str, Any]:
     index, task = numbered
     record = _record(partial, stage.work(given, task, decision, partial, scratch))
-    atomic.write_json(scratch / f"work-{index:05d}.json", record)
+    atomic.write_json(scratch / f"work-{index:05d}.json", record, sync=False)
     return record
 
 

@@ -14,28 +14,34 @@ _BLOCK_BYTES = 1 << 22
 
 
 @contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
-    """Yields a temporary path beside `path`; it takes the name `path` when the block ends well, else it is removed."""
+def atomic_path(path: Path, *, sync: bool = True) -> Iterator[Path]:
+    """Yields a temporary path beside `path`; it takes the name `path` when the block ends well, else it is removed.
+
+    Without `sync` the file may be lost or hollow after a power cut: for scratch whose hash is checked before it is used.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary
-        sync_file(temporary)
+        if sync:
+            sync_file(temporary)
         temporary.replace(path)
-        sync_folder(path.parent)
+        if sync:
+            sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def write_bytes(path: Path, data: bytes) -> None:
+def write_bytes(path: Path, data: bytes, *, sync: bool = True) -> None:
     """Writes `data` to `path`, all or nothing."""
-    with atomic_path(path) as temporary:
+    with atomic_path(path, sync=sync) as temporary:
         temporary.write_bytes(data)
 
 
-def write_json(path: Path, value: object) -> None:
+def write_json(path: Path, value: object, *, sync: bool = True) -> None:
     """Writes `value` as indented JSON with sorted keys, all or nothing."""
-    write_bytes(path, orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE))
+    option = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
+    write_bytes(path, orjson.dumps(value, option=option), sync=sync)
 
 
 def sync_file(path: Path) -> None:
