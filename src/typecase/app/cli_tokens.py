@@ -62,11 +62,18 @@ def export_command(path: Path, out: Path, docs: str | None, what: Any, tokenizer
 @click.argument("path", type=PATH)
 @click.option("--repair", "out", type=PATH, help="Write the whole documents as a new set into this folder.")
 @click.option("--tokenizer", help="Try whether sampled documents survive decode and encode.")
+@click.option("--guess", multiple=True, help="A tokenizer that it may be; give several, the best comes first.")
 @click.option("--eod", type=int, help="The end-of-document id; guessed when not given.")
 @click.option("--quick", is_flag=True, help="Read the index and a sample, not every token.")
 @json_option
-def doctor_command(path: Path, out: Path | None, tokenizer: str | None, eod: int | None, quick: bool, as_json: bool) -> None:
+def doctor_command(
+    path: Path, out: Path | None, tokenizer: str | None, guess: tuple[str, ...], eod: int | None, quick: bool, as_json: bool
+) -> None:
     """Examine a token set or an artifact. Exits with 4 when something is damaged."""
+    if guess:
+        shares = health.guess(path, guess)
+        answer(shares, [f"{share:>5.0%}  {name}" for name, share in shares.items()], as_json)
+        return
     if out is not None:
         made = health.repair(path, out)
         lines = [f"{made.source} -> {made.prefix}", *(f"  {line}" for line in balance_lines(made.balance))]

@@ -23,6 +23,8 @@ from typecase.store.tokens.merge import MergeSummary, merge_tokens
 from typecase.store.tokens.pair import find_pair
 from typecase.store.tokens.repair import RepairSummary
 from typecase.store.tokens.repair import repair as repair_tokens
+from typecase.store.tokens.roundtrip import guess_tokenizer
+from typecase.store.tokens.store import open_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,19 @@ def doctor(
     if eod is None and at.manifest is not None:
         eod = at.manifest.params.get("special", {}).get("eod_id")
     return examine(at.path, tokenizer=reader, vocab_size=reader.num_ids if reader else None, eod=eod, full=not quick)
+
+
+def guess(path: Path | str, tokenizers: Sequence[str]) -> dict[str, float]:
+    """How well each of `tokenizers` explains a token set: the share of sampled documents that survive decode and encode.
+
+    Best first. Raises NotFound or BadQuery for a tokenizer that cannot be opened.
+    """
+    at = what_is_at(path)
+    if at.kind != "tokens":
+        raise FixInput(f"{path} holds {at.kind}, not tokens: there is no tokenizer to guess")
+    with open_tokens(at.path) as store:
+        eod = examine(at.path, full=False).eod
+        return guess_tokenizer(store, {name: open_tokenizer(name) for name in tokenizers}, eod=eod.eod if eod else None)
 
 
 def _examine_artifact(folder: Path) -> ArtifactExamination:
