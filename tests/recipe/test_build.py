@@ -121,6 +121,15 @@ def test_a_tokenizer_that_encodes_otherwise_is_recognised(tmp_path: Path, docs_a
         open_recorded_tokenizer(made.folder)
 
 
+def test_the_shared_file_is_on_disk_before_the_set_appears(
+    tmp_path: Path, docs_artifact: Docs, tokenizer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(building, "sync_file", synced.append)
+    run_stage(Build(tokenizer=tokenizer, eod=False), {"docs": docs_artifact(documents(5))}, tmp_path / "out")
+    assert [path.name for path in synced] == ["text_document.bin"]
+
+
 def test_no_documents_give_an_empty_set_that_opens(tmp_path: Path, docs_artifact: Docs, tokenizer: str) -> None:
     made = run_stage(Build(tokenizer=tokenizer, eod=False), {"docs": docs_artifact([])}, tmp_path / "out")
     store = open_tokens(made.folder)

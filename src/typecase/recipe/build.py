@@ -33,7 +33,7 @@ from typecase.errors import FingerprintMismatch, FixInput
 from typecase.recipe.layout import Layout, open_rows, plan_slices, sorted_names, source_keys
 from typecase.recipe.stage import Given, Report, Stage, Summary
 from typecase.store import shards as parts
-from typecase.store.atomic import atomic_path
+from typecase.store.atomic import atomic_path, sync_file
 from typecase.store.documents import REMOVED_SCHEMA, open_documents
 from typecase.store.manifest import read_manifest
 from typecase.store.provenance import NAME as PROVENANCE
@@ -180,6 +180,7 @@ class Build(Stage):
         return Report({}, balance, counts, {BIN: (start, start + tokens.nbytes)} if tokens.nbytes else {})
 
     def finish(self, given: Given, decision: Mapping[str, Any], out: Path, scratch: Path) -> Report:
+        sync_file(out / BIN)  # the slices were written by many; nothing else forces them to disk before the set appears
         placed = [scratch / _placed_name(k) for k in range(decision["_slices"])]
         with atomic_path(out / IDX) as temporary:
             write_idx(temporary, np.dtype(decision["dtype"]), (_kept(p).column("tokens").to_numpy() for p in placed))
