@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.store.naive_tokens import bin_of, idx_bytes, idx_of, legacy_bytes, write_set
+from typecase.core.bisect import last_not_above
 from typecase.core.document import Span
 from typecase.errors import BadQuery, CorruptStore, NotFound
 from typecase.store.tokens import gather as token_gather
@@ -328,4 +329,4 @@ def test_last_not_above_is_searchsorted(ascending: list[int], values: list[int])
     array = np.array(sorted(ascending), np.int64)
     unaligned = np.frombuffer(b"xx" + array.tobytes(), np.int64, len(array), 2) if len(array) else array
     wanted = np.searchsorted(array, np.array(values, np.int64), side="right") - 1
-    assert token_gather.last_not_above(unaligned, np.array(values, np.int64)).tolist() == wanted.tolist()
+    assert last_not_above(unaligned, np.array(values, np.int64)).tolist() == wanted.tolist()

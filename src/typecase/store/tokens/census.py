@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from typecase.store.tokens.gather import last_not_above
+from typecase.core.bisect import last_not_above
 from typecase.store.tokens.roundtrip import sample_documents
 from typecase.store.tokens.store import Block, TokenStore
 

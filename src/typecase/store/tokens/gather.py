@@ -36,22 +36,6 @@ def copy_ranges(
             out[offset + np.uint64(i)] = source[begin + np.uint64(i)]
 
 
-def last_not_above(ascending: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """For every value the last index with `ascending[index] <= value`, -1 where there is none.
-
-    What `np.searchsorted(…, side="right") - 1` gives, without the copy that it makes of an unaligned array.
-    """
-    low, high = np.zeros(values.shape, np.int64), np.full(values.shape, len(ascending), np.int64)
-    for _ in range(len(ascending).bit_length()):
-        middle = (low + high) >> 1
-        open_ = low < high
-        below = np.zeros(values.shape, np.bool_)
-        below[open_] = ascending[middle[open_]] <= values[open_]
-        low = np.where(below, middle + 1, low)
-        high = np.where(open_ & ~below, middle, high)
-    return low - 1
-
-
 def gather(
     source: npt.NDArray[np.uint8], begins: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:

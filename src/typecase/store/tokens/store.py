@@ -26,11 +26,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from typecase.core.bisect import last_not_above
 from typecase.core.document import Span
 from typecase.errors import BadQuery, CorruptStore
 from typecase.store.tokens.damage import Survey, chunk_of, is_readable, survey
 from typecase.store.tokens.fingerprint import fingerprint
-from typecase.store.tokens.gather import gather, last_not_above
+from typecase.store.tokens.gather import gather
 from typecase.store.tokens.idx import Layout, map_file, read_layout
 from typecase.store.tokens.pair import TokenPair, find_pair
 
