@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from typecase.app.health import doctor as doctor
     from typecase.app.health import merge as merge
     from typecase.app.health import repair as repair
+    from typecase.app.tracing import sample as sample
+    from typecase.app.tracing import trace_at as trace_at
+    from typecase.app.tracing import trace_compare as trace_compare
+    from typecase.app.tracing import trace_plan as trace_plan
+    from typecase.app.tracing import trace_when as trace_when
     from typecase.app.verbs import export as export
     from typecase.app.verbs import fate as fate
     from typecase.app.verbs import info as info
@@ -65,6 +70,9 @@ if TYPE_CHECKING:
     from typecase.recipe.stage import Stage as Stage
     from typecase.store.documents import DocumentStore as DocumentStore
     from typecase.store.manifest import Manifest as Manifest
+    from typecase.store.timeline.samples import Sample as Sample
+    from typecase.store.timeline.timeline import Timeline as Timeline
+    from typecase.store.timeline.timeline import open_timeline as open_timeline
     from typecase.store.tokenizer.tokenizer import Tokenizer as Tokenizer
     from typecase.store.tokenizer.tokenizer import open_tokenizer as open_tokenizer
     from typecase.store.tokens.store import TokenStore as TokenStore
@@ -100,11 +108,13 @@ _HOMES = {
     "Recipe": "recipe.recipe",
     "Refine": "recipe.refine",
     "Refusal": "core.program.language",
+    "Sample": "store.timeline.samples",
     "SchemaMismatch": "errors",
     "Select": "recipe.select",
     "Span": "core.document",
     "Stage": "recipe.stage",
     "StaleEdit": "errors",
+    "Timeline": "store.timeline.timeline",
     "TokenStore": "store.tokens.store",
     "Tokenizer": "store.tokenizer.tokenizer",
     "TryAgain": "errors",
@@ -117,11 +127,17 @@ _HOMES = {
     "load_recipe": "recipe.recipe",
     "merge": "app.health",
     "open": "app.verbs",
+    "open_timeline": "store.timeline.timeline",
     "open_tokenizer": "store.tokenizer.tokenizer",
     "repair": "app.health",
     "run": "app.verbs",
     "run_stage": "recipe.run",
+    "sample": "app.tracing",
     "show": "app.verbs",
+    "trace_at": "app.tracing",
+    "trace_compare": "app.tracing",
+    "trace_plan": "app.tracing",
+    "trace_when": "app.tracing",
     "why": "app.verbs",
 }
 

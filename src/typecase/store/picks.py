@@ -48,3 +48,24 @@ def _one(pick: str, num_documents: int, provenance: Provenance | None) -> npt.ND
             raise BadQuery(f"{pick!r} looks like a doc_id, but this token set has no provenance; give document numbers")
         return np.array([provenance.find(pick)], np.int64)
     raise BadQuery(f"{pick!r} is neither a document number, nor a range such as 10:20, nor a doc_id")
+
+
+def numbers(text: str, limit: int | None = None) -> list[int]:
+    """The numbers that `text` names: 7, 10:20, several with commas; slices from the end need a `limit`.
+
+    Raises BadQuery for what is not a number, or is not below `limit`.
+    """
+    found: list[int] = []
+    for part in (p.strip() for p in text.split(",")):
+        if _NUMBER.fullmatch(part):
+            if limit is not None and int(part) >= limit:
+                raise BadQuery(f"there is no {part}: they go from 0 to {limit - 1}")
+            found.append(int(part))
+        elif (match := _SLICE.fullmatch(part)) and (limit is not None or (match[2] or "").isdigit()):
+            start, stop, step = (int(g) if g else None for g in match.groups())
+            if step == 0:
+                raise BadQuery(f"{part!r} has step 0; a step is 1 or more")
+            found += range(*slice(start, stop, step).indices(limit if limit is not None else int(match[2])))
+        else:
+            raise BadQuery(f"{part!r} is neither a number nor a range such as 10:20")
+    return found

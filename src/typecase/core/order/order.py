@@ -14,7 +14,7 @@ it, and call it document.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -33,13 +33,15 @@ class Reads:
     """What training indices read, one row each.
 
     `indices` (reads,) were asked; `members` (reads,) say which token set of a blend serves each, 0 without a blend; `samples`
-    (reads,) number the sample within it. `packing` holds the pieces; its documents are sequence numbers of the member.
+    (reads,) number the sample within it. `packing` holds the pieces; its documents are sequence numbers of the member. `copies`
+    (pieces,) is the place of each piece's copy of its sequence in the order of sequences: copies of one sequence differ in it.
     """
 
     indices: Ints
     members: Ints
     samples: Ints
     packing: Packing
+    copies: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -70,15 +70,15 @@ class Tables:
         return self._wrapped(wanted)
 
     def _wrapped(self, wanted: Ints) -> Ints:
-        limit = len(self.shuffle)
-        if wanted.size and self.num_samples < 1:
-            raise BadQuery("the order offers no sample at all: it asks for fewer than two")
-        samples = self.shuffle[np.where(wanted < limit, wanted, wanted % max(self.num_samples, 1))].astype(np.int64)
+        beyond = wanted >= len(self.shuffle)
+        if self.num_samples < 1 and beyond.any():
+            raise BadQuery(f"there is no training index {wanted[beyond][0]}: the framework offers none to take instead")
+        samples = self.shuffle[np.where(beyond, wanted % max(self.num_samples, 1), wanted)].astype(np.int64)
         for _ in range(_MOST_DETOURS):
             bad = self._beyond(samples)
             if not bad.any():
                 return samples
-            samples[bad] = self.shuffle[samples[bad] % self.num_samples]
+            samples[bad] = self.shuffle[samples[bad] % max(self.num_samples, 1)]
         raise BadQuery(
             f"training index {wanted[bad][0]} leads GPT-NeoX to sample {samples[bad][0]}, which ends beyond the order, and its"
             " substitute leads there again: GPT-NeoX would recurse without end"
@@ -100,7 +100,7 @@ class Tables:
     def reads(self, indices: npt.ArrayLike) -> Reads:
         asked = np.asarray(indices, np.int64).reshape(-1)
         samples = self.samples_of(asked)
-        return Reads(asked, np.zeros(len(asked), np.int64), samples, self.packing(samples))
+        return Reads(asked, np.zeros(len(asked), np.int64), samples, *self._tiled(samples))
 
     def sightings(self, sequences: npt.ArrayLike, starts: npt.ArrayLike, stops: npt.ArrayLike, *, member: int = 0) -> Sightings:
         seen = self.seen(sequences, starts, stops, member=member)
@@ -116,7 +116,7 @@ class Tables:
         if member != 0:
             raise BadQuery(f"there is no member {member}: the order reads one token set")
         asked, low, high = (np.asarray(a, np.int64).reshape(-1) for a in (sequences, starts, stops))
-        places = self._places_of(np.unique(asked))
+        places = self._places_of(self._with_empty_before(np.unique(asked)))
         if not len(places):
             return _nothing()
         candidates = self._samples_about(places)
@@ -139,6 +139,17 @@ class Tables:
             stops=stop,
             copies=copies[piece],
         )
+
+    def _with_empty_before(self, wanted: Ints) -> Ints:
+        """`wanted` and the sequences of no token right before them, which read as these where a sample ends; rising."""
+        found, before = [wanted], wanted - 1
+        while True:
+            before = before[(before >= 0) & (before < len(self.lengths))]
+            before = before[np.asarray(self.lengths[before]) == 0]
+            if not before.size:
+                return np.unique(np.concatenate(found))
+            found.append(before)
+            before = before - 1
 
     def _places_of(self, wanted: Ints) -> Ints:
         """The places in `sequences` where one of `wanted` (rising) stands, rising."""
@@ -177,7 +188,7 @@ def spread(seen: Sightings, wanted: Ints, training: Iterator[tuple[int, Ints]]) 
     """`seen`, by sample, as one row a training index; `training` gives the samples of all indices, `wanted` are those seen."""
     if not len(wanted):
         return seen
-    indices, samples = [], []
+    indices, samples = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]  # an order may offer no index at all
     for first, chunk in training:
         hits = np.flatnonzero(chunk == wanted[0] if len(wanted) == 1 else np.isin(chunk, wanted))
         indices.append(hits + first)

@@ -1,0 +1,245 @@
+"""Verbs over a training run: what a step saw, when something was seen, what a run will see, and samples of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from typecase.app.verbs import tokenizer_for
+from typecase.core.order.order import Split
+from typecase.errors import BadQuery
+from typecase.store import exports
+from typecase.store.exports import Exported, What
+from typecase.store.picks import picked
+from typecase.store.timeline.policies import Policy, chosen_by
+from typecase.store.timeline.report import Comparison, RunReport, compare, report
+from typecase.store.timeline.samples import Sample, Samples
+from typecase.store.timeline.timeline import Sighting, Timeline, open_timeline
+from typecase.store.tokenizer.tokenizer import Tokenizer
+from typecase.store.tokens.scan import find_tokens
+from typecase.store.tokens.writer import TokenSetWriter
+
+Changes = Mapping[str, Any] | Sequence[str]
+_MOST_HITS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSample:
+    """A sample with its tokens as text, where a tokenizer is known: `pieces[i]` is the text of token i."""
+
+    sample: Sample
+    pieces: tuple[str, ...] | None
+
+    @property
+    def text(self) -> str | None:
+        return "".join(self.pieces) if self.pieces is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """Where something is trained: the places, and how much of the set was looked at to find them."""
+
+    asked: str
+    hits: int
+    sightings: tuple[Sighting, ...]
+    note: str = ""
+
+
+def trace_at(
+    run: Timeline | Path | str,
+    step: int,
+    *,
+    rank: int | None = None,
+    split: Split = "train",
+    changes: Changes = (),
+    tokenizer: str | None = None,
+) -> list[ShownSample]:
+    """The samples that `step` (0-based) of a run reads, all or those of one data-parallel rank, in the order of the loader.
+
+    Raises BadQuery for a step or rank that the run has not.
+    """
+    with _opened(run, split, changes) as timeline:
+        return list(shown(timeline, timeline.at(step, rank=rank), tokenizer))
+
+
+def trace_when(
+    run: Timeline | Path | str,
+    *,
+    doc: str | None = None,
+    text: str | None = None,
+    tokens: Sequence[int] | None = None,
+    member: int = 0,
+    split: Split = "train",
+    changes: Changes = (),
+    tokenizer: str | None = None,
+) -> Traced:
+    """Every step, sample, position and epoch that sees a document, a text, or a run of token ids.
+
+    `doc` is a number or the first digits of a doc_id of token set `member`. A text is encoded without special tokens, as it
+    stands; it is searched in every member by reading it. Raises BadQuery when not exactly one of the three is given.
+    """
+    if sum(x is not None for x in (doc, text, tokens)) != 1:
+        raise BadQuery("name one thing to look for: a document, a text, or token ids")
+    with _opened(run, split, changes) as timeline:
+        if doc is not None:
+            if not 0 <= member < len(timeline.libraries):
+                raise BadQuery(f"there is no token set {member}: the run has {len(timeline.libraries)}, numbered from 0")
+            library = timeline.libraries[member]
+            numbers = picked(doc, library.store.num_documents, library.provenance)
+            found = [s for d in numbers for s in timeline.when_document(member, int(d))]
+            return Traced(doc, len(numbers), tuple(found))
+        found, hits = [], 0
+        for number, library in enumerate(timeline.libraries):
+            ids = tokens if tokens is not None else _encoded(library.store.pair.bin.parent, tokenizer, str(text))
+            sequences, starts = find_tokens(library.store, ids, limit=_MOST_HITS)
+            hits += len(starts)
+            if len(starts):
+                found += timeline.when(sequences, starts, starts + len(ids), member=number)
+        note = f"only the first {_MOST_HITS:,} hits of a token set were followed" if hits >= _MOST_HITS else ""
+        return Traced(text if text is not None else f"{len(tokens or ())} ids", hits, tuple(found), note)
+
+
+def trace_plan(
+    run: Timeline | Path | str, *, split: Split = "train", changes: Changes = (), by: Sequence[str] = ("source", "domain")
+) -> RunReport:
+    """What a run trains on, without training: epochs, repeats, waste, shares. See `store.timeline.report`."""
+    with _opened(run, split, changes) as timeline:
+        return report(timeline, by=by)
+
+
+def trace_compare(
+    old: Path | str,
+    new: Path | str,
+    *,
+    step: int,
+    split: Split = "train",
+    allow_changed_order: bool = False,
+    changes: Changes = (),
+) -> Comparison:
+    """What the run `new` changes for one that followed `old` up to `step`; Conflict when it silently changes the order."""
+    with _opened(old, split, ()) as before, _opened(new, split, changes) as after:
+        return compare(before, after, step=step, allow_changed_order=allow_changed_order)
+
+
+def sample(
+    run: Timeline | Path | str,
+    *,
+    indices: npt.ArrayLike | None = None,
+    steps: npt.ArrayLike | None = None,
+    policy: str | Policy | None = None,
+    seed: int = 0,
+    split: Split = "train",
+    changes: Changes = (),
+) -> Iterator[Sample]:
+    """Samples of a run by training index, by step, or by a policy, one after another in bounded memory."""
+    with _opened(run, split, changes) as timeline:
+        for batch in batches(timeline, indices=indices, steps=steps, policy=policy, seed=seed):
+            yield from batch
+
+
+def batches(
+    timeline: Timeline,
+    *,
+    indices: npt.ArrayLike | None = None,
+    steps: npt.ArrayLike | None = None,
+    policy: str | Policy | None = None,
+    seed: int = 0,
+) -> Iterator[Samples]:
+    """The chosen samples, a few million tokens at a time, each with the seat where it is first trained."""
+    if sum(x is not None for x in (indices, steps, policy)) != 1:
+        raise BadQuery("choose samples by one of indices, steps and policy")
+    if steps is not None:
+        for step in np.asarray(steps, np.int64).reshape(-1).tolist():
+            yield timeline.at(step)
+        return
+    wanted = chosen_by(timeline, policy, seed=seed) if policy is not None else np.asarray(indices, np.int64).reshape(-1)
+    for batch in timeline.batches(wanted):
+        seats = [seats[0] if seats else None for seats in timeline.seats(batch.reads.indices)]
+        yield Samples(batch.reads, batch.tokens, batch.offsets, batch.num_tokens, batch.libraries, tuple(seats))
+
+
+def export_samples(
+    timeline: Timeline, chosen: Iterator[Samples], out: Path | str, *, what: What = "both", tokenizer: str | None = None
+) -> Exported:
+    """Writes samples to a new file: ids, steps, documents and offsets, with tokens, text or both; `.bin` writes a token set
+    with a sequence a sample, padding left out. Formats as in `store.exports`."""
+    out = Path(out)
+    if exports.format_of(out) == ".bin":
+        return _export_bin(timeline, chosen, out)
+    reader = _reader(timeline, tokenizer) if what != "tokens" else None
+    if what == "both" and reader is None:
+        raise BadQuery("text needs a tokenizer, and this set has none recorded: name one, or export tokens alone")
+    count = tokens = 0
+
+    def tables() -> Iterator[pa.Table]:
+        nonlocal count, tokens
+        for batch in chosen:
+            rows = []
+            for one in batch:
+                text = reader.decode(one.tokens.tolist()) if reader is not None else None
+                row = dict(one.as_dict(text))
+                if what == "text":
+                    del row["tokens"]
+                row["documents"] = [{**d, "scores": str(d["scores"]) if d["scores"] else ""} for d in row["documents"]]
+                rows.append(row)
+                tokens += len(one.tokens)
+            count += len(rows)
+            yield pa.Table.from_pylist(rows)
+
+    exports.export_rows(tables(), out)
+    return Exported((out,), count, tokens)
+
+
+def _export_bin(timeline: Timeline, chosen: Iterator[Samples], out: Path) -> Exported:
+    prefix = out.with_suffix("") if out.suffix in (".bin", ".idx") else out
+    count = 0
+    with TokenSetWriter(prefix, timeline.stores[0].dtype) as writer:
+        for batch in chosen:
+            lengths = np.diff(batch.offsets)
+            writer.append(batch.tokens, lengths, per_document=np.ones(len(lengths), np.int64))
+            count += len(lengths)
+    files = (prefix.with_name(prefix.name + ".bin"), prefix.with_name(prefix.name + ".idx"))
+    return Exported(files, count, writer.num_tokens)
+
+
+def shown(timeline: Timeline, samples: Samples, tokenizer: str | None) -> Iterator[ShownSample]:
+    """Samples with the text of each token."""
+    reader = _reader(timeline, tokenizer)
+    for one in samples:
+        yield ShownSample(one, tuple(reader.token_text(int(t)) for t in one.tokens) if reader is not None else None)
+
+
+def _reader(timeline: Timeline, tokenizer: str | None) -> Tokenizer | None:
+    return tokenizer_for(timeline.stores[0].pair.bin.parent, tokenizer)
+
+
+def _encoded(folder: Path, named: str | None, text: str) -> list[int]:
+    reader = tokenizer_for(folder, named)
+    if reader is None:
+        raise BadQuery(f"{folder} has no tokenizer recorded: name one to look for a text, or give token ids")
+    ids: list[int] = list(reader.encode(text))
+    if not ids:
+        raise BadQuery(f"{text!r} encodes to no token")
+    return ids
+
+
+class _opened:
+    """A timeline that was given stays open; one that is opened here is closed here."""
+
+    def __init__(self, run: Timeline | Path | str, split: Split, changes: Changes) -> None:
+        self._given = run if isinstance(run, Timeline) else None
+        self._open: Callable[[], Timeline] = lambda: open_timeline(run, changes=changes, split=split)  # type: ignore[arg-type]
+
+    def __enter__(self) -> Timeline:
+        self.timeline = self._given or self._open()
+        return self.timeline
+
+    def __exit__(self, *_: object) -> None:
+        if self._given is None:
+            self.timeline.close()
