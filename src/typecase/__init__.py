@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from typecase.app.health import doctor as doctor
     from typecase.app.health import merge as merge
     from typecase.app.health import repair as repair
+    from typecase.app.tracing import order_check as order_check
+    from typecase.app.tracing import order_list as order_list
+    from typecase.app.tracing import order_write as order_write
     from typecase.app.tracing import sample as sample
     from typecase.app.tracing import trace_at as trace_at
     from typecase.app.tracing import trace_compare as trace_compare
@@ -129,6 +132,9 @@ _HOMES = {
     "open": "app.verbs",
     "open_timeline": "store.timeline.timeline",
     "open_tokenizer": "store.tokenizer.tokenizer",
+    "order_check": "app.tracing",
+    "order_list": "app.tracing",
+    "order_write": "app.tracing",
     "repair": "app.health",
     "run": "app.verbs",
     "run_stage": "recipe.run",

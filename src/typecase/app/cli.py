@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("cli_tokens", "Show documents as text and tokens, with boundaries marked."),
     "export": ("cli_tokens", "Write documents to JSONL, CSV, Parquet or a .bin/.idx subset."),
     "trace": ("cli_trace", "Ask a training run: what a step saw, when something was seen, what it will see."),
+    "order": ("cli_order", "The index files of a training run: find, check, write."),
     "sample": ("cli_trace", "Training samples by index, step or policy; show or export them."),
     "doctor": ("cli_tokens", "Examine a token set or artifact; repair into a new one."),
     "why": ("cli_recipe", "Print the tree of parents of an artifact, or the fate of a document."),

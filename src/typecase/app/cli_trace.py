@@ -52,7 +52,8 @@ def at_command(
     as_json: bool,
 ) -> None:  # fmt: skip
     """Every sample of a step: its documents and token spans, source places, and text with borders marked."""
-    shown = tracing.trace_at(run, step, rank=rank, split=split, changes=changes, tokenizer=tokenizer)
+    most = None if as_json else limit
+    shown = tracing.trace_at(run, step, rank=rank, split=split, changes=changes, tokenizer=tokenizer, limit=most)
     value = [one.sample.as_dict(one.text) for one in shown] if as_json else None
     answer(value, [] if as_json else sample_lines(shown, limit=limit, ids=ids), as_json)
 
@@ -134,7 +135,7 @@ def sample_command(
             answer(made, [f"{made.documents:,} samples, {made.tokens:,} tokens -> {', '.join(map(str, made.files))}"], as_json)
             return
         for batch in chosen:
-            shown = list(tracing.shown(timeline, batch, tokenizer))
+            shown = list(tracing.shown(timeline, batch, tokenizer, limit=None if as_json else limit))
             if as_json:  # one line a sample, so that any number can be piped on
                 for one in shown:
                     click.echo(orjson.dumps(plain(dict(one.sample.as_dict(one.text)))).decode())

@@ -21,11 +21,12 @@ def sample_lines(shown: Sequence[ShownSample], *, limit: int, ids: bool) -> list
         s = one.sample
         lines.append(f"== index {s.index}  {_seat(s.seat)}  sample {s.sample}{_of(s.member)}  {s.num_tokens:,} tokens")
         lines += [f"   {line}" for line in table([_piece(p, s.member) for p in s.pieces])]
-        if one.pieces is not None and limit:
-            lines.append(_text(one.pieces, s.pieces, limit) + (f" [+{s.padding} padding]" if s.padding else ""))
+        if one.texts is not None and limit:
+            more = f" … [{len(s.tokens) - limit:,} more tokens]" if len(s.tokens) > limit else ""
+            lines.append(_BORDER.join(t for t in one.texts if t) + more + (f" [+{s.padding} padding]" if s.padding else ""))
         elif s.padding:
             lines.append(f"   {s.padding} tokens of padding")
-        if ids or (one.pieces is None and limit):
+        if ids or (one.texts is None and limit):
             lines.append(" ".join(map(str, s.tokens[:limit].tolist())))
         lines.append("")
     return lines
@@ -49,12 +50,6 @@ def _piece(piece: SamplePiece, member: int) -> tuple[str, ...]:
     known = [part for part in (d.source, d.place, score) if part]
     name = f"document {d.doc}" + (f" of set {member}" if member else "")
     return f"at {piece.at}", name, (d.doc_id or "")[:12], f"tokens [{piece.start:,}, {piece.stop:,})", "  ".join(known)
-
-
-def _text(texts: Sequence[str], pieces: Sequence[SamplePiece], limit: int) -> str:
-    borders = {p.at for p in pieces[1:]}
-    shown = "".join((_BORDER if k in borders else "") + text for k, text in enumerate(texts[:limit]))
-    return shown + (f" … [{len(texts) - limit:,} more tokens]" if len(texts) > limit else "")
 
 
 def sighting_lines(traced: Traced) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 import pyarrow as pa
 
 from typecase.app.verbs import tokenizer_for
@@ -16,11 +17,13 @@ from typecase.core.order.order import Split
 from typecase.errors import BadQuery
 from typecase.store import exports
 from typecase.store.exports import Exported, What
+from typecase.store.orders.descriptions import Description
 from typecase.store.picks import picked
+from typecase.store.timeline.indexes import Checked, FoundIndex, checked, find_indexes, read_indexes, write_indexes
 from typecase.store.timeline.policies import Policy, chosen_by
 from typecase.store.timeline.report import Comparison, RunReport, compare, report
 from typecase.store.timeline.samples import Sample, Samples
-from typecase.store.timeline.timeline import Sighting, Timeline, open_timeline
+from typecase.store.timeline.timeline import Sighting, Timeline, lay, open_timeline
 from typecase.store.tokenizer.tokenizer import Tokenizer
 from typecase.store.tokens.scan import find_tokens
 from typecase.store.tokens.writer import TokenSetWriter
@@ -31,14 +34,14 @@ _MOST_HITS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class ShownSample:
-    """A sample with its tokens as text, where a tokenizer is known: `pieces[i]` is the text of token i."""
+    """A sample with its text, where a tokenizer is known: one for each of its pieces, empty beyond the tokens asked for."""
 
     sample: Sample
-    pieces: tuple[str, ...] | None
+    texts: tuple[str, ...] | None
 
     @property
     def text(self) -> str | None:
-        return "".join(self.pieces) if self.pieces is not None else None
+        return "".join(self.texts) if self.texts is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +62,15 @@ def trace_at(
     split: Split = "train",
     changes: Changes = (),
     tokenizer: str | None = None,
+    limit: int | None = None,
 ) -> list[ShownSample]:
     """The samples that `step` (0-based) of a run reads, all or those of one data-parallel rank, in the order of the loader.
 
+    The text is that of the first `limit` tokens of each.
     Raises BadQuery for a step or rank that the run has not.
     """
     with _opened(run, split, changes) as timeline:
-        return list(shown(timeline, timeline.at(step, rank=rank), tokenizer))
+        return list(shown(timeline, timeline.at(step, rank=rank), tokenizer, limit=limit))
 
 
 def trace_when(
@@ -102,6 +107,8 @@ def trace_when(
             if len(starts):
                 found += timeline.when(sequences, starts, starts + len(ids), member=number)
         note = f"only the first {_MOST_HITS:,} hits of a token set were followed" if hits >= _MOST_HITS else ""
+        if text is not None and not hits and not text.startswith(" "):
+            note = _with_blank(timeline, tokenizer, text)
         return Traced(text if text is not None else f"{len(tokens or ())} ids", hits, tuple(found), note)
 
 
@@ -125,6 +132,53 @@ def trace_compare(
     """What the run `new` changes for one that followed `old` up to `step`; Conflict when it silently changes the order."""
     with _opened(old, split, ()) as before, _opened(new, split, changes) as after:
         return compare(before, after, step=step, allow_changed_order=allow_changed_order)
+
+
+def order_list(path: Path | str) -> list[FoundIndex]:
+    """The index files in a folder, a cache, or beside a token set: of GPT-NeoX and its kin, and of Megatron-Core."""
+    return find_indexes(Path(path))
+
+
+def order_check(run: Path | str, *, indexes: Path | None = None, split: Split = "train", changes: Changes = ()) -> Checked:
+    """The index files of a run, in `indexes` or where its framework keeps them, against its token sets and settings."""
+    with open_timeline(run, changes=changes, split=split) as timeline:
+        read = read_indexes(timeline.plan, timeline.stores, indexes)
+        built = lay(timeline.plan, timeline.stores)
+        return checked(timeline.plan, timeline.stores, read, built, str(indexes or "the framework's own place"))
+
+
+def order_write(
+    run: Path | str,
+    folder: Path | str,
+    *,
+    framework: str | None = None,
+    tokenizer: Mapping[str, Any] | Path | None = None,
+    paths: Sequence[str] = (),
+    split: Split = "train",
+    changes: Changes = (),
+) -> tuple[Path, ...]:
+    """Writes the order of a run as index files that its framework starts from; `framework` chooses for a keyed order.
+
+    `tokenizer` is what Megatron's tokenizer says of itself, or the description.txt of a run with the same one; `paths` are the
+    data paths as Megatron will be given them.
+    """
+    if isinstance(tokenizer, Path):
+        tokenizer = Description.read(tokenizer).values.get("tokenizer")
+    with open_timeline(run, changes=changes, split=split) as timeline:
+        as_framework = framework or timeline.plan.framework
+        if as_framework == "typecase":
+            raise BadQuery(
+                "a keyed order needs no index files; name the framework that is to follow it: gpt-neox, megatron-core"
+            )
+        return write_indexes(
+            timeline.plan,
+            timeline.stores,
+            timeline.laid,
+            Path(folder),
+            framework=as_framework,
+            tokenizer=tokenizer,
+            paths=paths,
+        )
 
 
 def sample(
@@ -186,7 +240,7 @@ def export_samples(
                 row = dict(one.as_dict(text))
                 if what == "text":
                     del row["tokens"]
-                row["documents"] = [{**d, "scores": str(d["scores"]) if d["scores"] else ""} for d in row["documents"]]
+                row["documents"] = [{**d, "scores": orjson.dumps(d["scores"]).decode()} for d in row["documents"]]
                 rows.append(row)
                 tokens += len(one.tokens)
             count += len(rows)
@@ -208,11 +262,13 @@ def _export_bin(timeline: Timeline, chosen: Iterator[Samples], out: Path) -> Exp
     return Exported(files, count, writer.num_tokens)
 
 
-def shown(timeline: Timeline, samples: Samples, tokenizer: str | None) -> Iterator[ShownSample]:
-    """Samples with the text of each token."""
+def shown(timeline: Timeline, samples: Samples, tokenizer: str | None, *, limit: int | None = None) -> Iterator[ShownSample]:
+    """Samples with the text of each piece, of their first `limit` tokens."""
     reader = _reader(timeline, tokenizer)
     for one in samples:
-        yield ShownSample(one, tuple(reader.token_text(int(t)) for t in one.tokens) if reader is not None else None)
+        tokens = one.tokens[:limit]
+        cuts = [tokens[p.at : p.at + p.stop - p.start] for p in one.pieces]
+        yield ShownSample(one, tuple(reader.decode(cut) for cut in cuts) if reader is not None else None)
 
 
 def _reader(timeline: Timeline, tokenizer: str | None) -> Tokenizer | None:
@@ -227,6 +283,15 @@ def _encoded(folder: Path, named: str | None, text: str) -> list[int]:
     if not ids:
         raise BadQuery(f"{text!r} encodes to no token")
     return ids
+
+
+def _with_blank(timeline: Timeline, tokenizer: str | None, text: str) -> str:
+    """What to say of a text that is nowhere: within a line, words are tokens with the blank before them."""
+    hits = 0
+    for library in timeline.libraries:
+        ids = _encoded(library.store.pair.bin.parent, tokenizer, " " + text)
+        hits += len(find_tokens(library.store, ids, limit=_MOST_HITS)[0])
+    return f"with a blank before it: {hits:,} in the set" if hits else ""
 
 
 class _opened:

@@ -4,7 +4,8 @@
     a = b    tokens [p, q + extra) of sequence S[a]
     a < b    S[a] from p; all of S[a + 1] … S[b - 1]; tokens [0, q + extra) of S[b]
 
-Cut to `limit` tokens; empty pieces are left out. Price: 10 ns a piece.
+Cut to `limit` tokens; empty pieces are left out. Where S[b] has no token, a framework reads on in the file, into the next
+sequence that has some; so does the piece. Price: 10 ns a piece.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ import numpy.typing as npt
 from numba import njit
 
 from typecase.core.packing import Packing
+from typecase.errors import BadQuery
 
 Ints = npt.NDArray[np.int64]
+
+_CHUNK = 1 << 16
 
 
 def packing_of(
@@ -39,8 +43,25 @@ def packing_of(
     nth = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - widths, widths)
     touched = np.asarray(sequences[np.repeat(begin[:, 0], widths) + nth], np.int64)
     held = np.asarray(lengths[touched], np.int64)
+    for place in (ends - 1)[(held[ends - 1] == 0) & (end[:, 1] + extra > 0)].tolist():
+        touched[place] = following = next_with_tokens(lengths, empty := int(touched[place]))
+        if following < 0:
+            raise BadQuery(
+                f"the sample ends with the first token of sequence {empty}, which has none, and the file ends there: the"
+                " framework stops; remove sequences of no token"
+            )
+        held[place] = lengths[following]
     *columns, places = _tiles(touched, held, begin, end, ends - widths, limit, extra)
     return Packing(*columns), places
+
+
+def next_with_tokens(lengths: npt.NDArray[Any], sequence: int) -> int:
+    """The first sequence after `sequence` that has tokens, -1 where the file ends before."""
+    for first in range(sequence + 1, len(lengths), _CHUNK):
+        found = np.flatnonzero(lengths[first : first + _CHUNK])
+        if found.size:
+            return first + int(found[0])
+    return -1
 
 
 @njit(cache=True, nogil=True)

@@ -20,15 +20,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from typecase.core.bisect import last_not_above
 from typecase.core.order.order import Ints, Lengths, Reads, Sightings
-from typecase.core.order.pieces import packing_of
+from typecase.core.order.pieces import next_with_tokens, packing_of
 from typecase.core.packing import Packing
 from typecase.errors import BadQuery
 
 _CHUNK = 1 << 20
 _MOST_DETOURS = 64
+_NO_LIMIT = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +41,8 @@ class Tables:
     of each sequence. `seq_length` and `extra` say how many tokens a full sample holds: longer ones are cut, shorter ones padded
     by whoever reads. `num_samples` is the length that the framework exposes. With `wraps`, as in GPT-NeoX, an index that cannot
     be read is replaced: beyond `shuffle` by the index modulo `num_samples`, for a sample beyond the tables by training index
-    (sample modulo num_samples).
+    (sample modulo num_samples). Without `cuts`, a sample that rows and lengths make too long is read too long: so arrays that
+    were made for other lengths are noticed.
     """
 
     sequences: npt.NDArray[Any]
@@ -50,6 +53,7 @@ class Tables:
     extra: int
     num_samples: int
     wraps: bool = False
+    cuts: bool = True
 
     @property
     def sample_tokens(self) -> int:
@@ -95,7 +99,14 @@ class Tables:
         return self._tiled(samples)[0]
 
     def _tiled(self, samples: Ints) -> tuple[Packing, Ints]:
-        return packing_of(self.sequences, self.rows, self.lengths, samples, limit=self.sample_tokens, extra=self.extra)
+        return packing_of(
+            self.sequences,
+            self.rows,
+            self.lengths,
+            samples,
+            limit=self.sample_tokens if self.cuts else _NO_LIMIT,
+            extra=self.extra,
+        )
 
     def reads(self, indices: npt.ArrayLike) -> Reads:
         asked = np.asarray(indices, np.int64).reshape(-1)
@@ -106,10 +117,11 @@ class Tables:
         seen = self.seen(sequences, starts, stops, member=member)
         return spread(seen, np.unique(seen.samples), self.training_indices())
 
-    def training_indices(self) -> Iterator[tuple[int, Ints]]:
+    def training_indices(self) -> Iterator[tuple[int, npt.NDArray[Any]]]:
         """The samples of training indices [0, num_samples), in runs: (first index, samples)."""
         for first in range(0, self.num_samples, _CHUNK):
-            yield first, self.samples_of(np.arange(first, min(first + _CHUNK, self.num_samples)))
+            last = min(first + _CHUNK, self.num_samples)
+            yield first, self.samples_of(np.arange(first, last)) if self.wraps else self.shuffle[first:last]
 
     def seen(self, sequences: npt.ArrayLike, starts: npt.ArrayLike, stops: npt.ArrayLike, *, member: int = 0) -> Sightings:
         """The places by sample alone: one row a sample, `indices` all -1."""
@@ -155,8 +167,7 @@ class Tables:
         """The places in `sequences` where one of `wanted` (rising) stands, rising."""
         found = []
         for first in range(0, len(self.sequences), _CHUNK):
-            chunk = self.sequences[first : first + _CHUNK]
-            hits = np.flatnonzero(chunk == wanted[0] if len(wanted) == 1 else np.isin(chunk, wanted))
+            hits = where_any(self.sequences[first : first + _CHUNK], wanted)
             if hits.size:
                 found.append(hits + first)
         return np.concatenate(found) if found else np.zeros(0, np.int64)
@@ -170,7 +181,38 @@ class Tables:
         ends = np.cumsum(counts)
         samples = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts) + np.repeat(first, counts)
         samples = np.unique(samples)
-        return samples[~self._beyond(samples)] if self.wraps else samples
+        return self._readable(samples[~self._beyond(samples)]) if self.wraps else samples
+
+    def _readable(self, samples: Ints) -> Ints:
+        """Those of `samples` that do not end with a sequence of no token at the end of the file, where the framework stops."""
+        ends = np.asarray(self.sequences[self.rows[samples + 1, 0]], np.int64)
+        cut = [k for k in np.flatnonzero(self.lengths[ends] == 0) if next_with_tokens(self.lengths, int(ends[k])) < 0]
+        return np.delete(samples, cut) if cut else samples
+
+
+def where_any(values: npt.NDArray[Any], wanted: Ints) -> Ints:
+    """The places, rising, where `values` holds one of `wanted` (rising): what `np.isin` finds, in a tenth of the time."""
+    if len(wanted) == 1:
+        return np.flatnonzero(values == int(wanted[0]))  # a numpy scalar would widen all values
+    return _where_any(values, wanted)
+
+
+@njit(cache=True, nogil=True)
+def _where_any(values: Any, wanted: Ints) -> Ints:
+    # Nearly all values are none of those wanted, and the low bits say so without a search.
+    marked = np.zeros(1 << 16, np.bool_)
+    for value in wanted:
+        marked[value & 0xFFFF] = True
+    places = np.empty(len(values), np.int64)
+    count = 0
+    for i in range(len(values)):
+        value = np.int64(values[i])
+        if marked[value & 0xFFFF]:
+            near = np.searchsorted(wanted, value)
+            if near < len(wanted) and wanted[near] == value:
+                places[count] = i
+                count += 1
+    return places[:count].copy()
 
 
 def _pairs(docs: Ints, asked: Ints) -> tuple[Ints, Ints]:
@@ -184,15 +226,15 @@ def _pairs(docs: Ints, asked: Ints) -> tuple[Ints, Ints]:
     return np.repeat(np.arange(len(docs)), counts), order[np.repeat(low, counts) + nth]
 
 
-def spread(seen: Sightings, wanted: Ints, training: Iterator[tuple[int, Ints]]) -> Sightings:
+def spread(seen: Sightings, wanted: Ints, training: Iterator[tuple[int, npt.NDArray[Any]]]) -> Sightings:
     """`seen`, by sample, as one row a training index; `training` gives the samples of all indices, `wanted` are those seen."""
     if not len(wanted):
         return seen
     indices, samples = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]  # an order may offer no index at all
     for first, chunk in training:
-        hits = np.flatnonzero(chunk == wanted[0] if len(wanted) == 1 else np.isin(chunk, wanted))
+        hits = where_any(chunk, wanted)
         indices.append(hits + first)
-        samples.append(chunk[hits])
+        samples.append(chunk[hits].astype(np.int64))
     index, sample = np.concatenate(indices), np.concatenate(samples)
     nth, row = _pairs(sample, seen.samples)
     order = np.lexsort((seen.at[row], index[nth]))

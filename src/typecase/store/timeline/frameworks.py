@@ -143,7 +143,7 @@ def _megatron(settings: Settings, index_split: Split) -> RunPlan:
     if samples is None and iterations is None:
         raise BadQuery(f"{s.where}: {s.framework} needs train_iters or train_samples, and neither is given")
     if iterations is None:
-        iterations = _steps_for(schedule, samples)
+        iterations = schedule.iterations(samples)
     if index_split == "train":
         schedule = replace(schedule, train_iters=iterations)
     asked = megatron_requested_samples(
@@ -179,18 +179,6 @@ def _megatron(settings: Settings, index_split: Split) -> RunPlan:
         surplus=s.get("mid_level_dataset_surplus", float, 0.005),
     )
     return RunPlan(s.framework, index_split, members, None, blend, schedule, asked, cache=place)
-
-
-def _steps_for(schedule: Schedule, samples: int) -> int:
-    """The first number of steps that consumes `samples`."""
-    high = 1
-    while schedule.consumed(high) < samples:
-        high *= 2
-    low = high // 2
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if schedule.consumed(middle) < samples else (low, middle)
-    return low
 
 
 def _default_split(s: Settings) -> str:
@@ -254,7 +242,7 @@ def _keyed(settings: Settings, index_split: Split) -> RunPlan:
         samples = s.need("train_iters", int) * schedule.global_batch_size
         schedule = replace(schedule, train_iters=s.get("train_iters", int))
     else:
-        schedule = replace(schedule, train_iters=_steps_for(schedule, samples))
+        schedule = replace(schedule, train_iters=schedule.iterations(samples))
     order = KeyedOrder(seq_length=s.need("seq_length", int), seed=s.get("seed", int, 1234))
     return RunPlan(s.framework, "train", (s.path(s.need("data_path", str)),), order, None, schedule, samples)
 

@@ -25,10 +25,11 @@ import numpy.typing as npt
 from typecase.core.order.keyed import KeyedOrder
 from typecase.core.order.neox import NeoxOrder
 from typecase.core.order.neox_blend import NeoxBlend
-from typecase.core.order.order import Laid, Sightings, Split
-from typecase.errors import BadQuery
+from typecase.core.order.order import Laid, Reads, Sightings, Split
+from typecase.errors import BadQuery, FingerprintMismatch
 from typecase.store.timeline.documents import DocumentFacts, Library
 from typecase.store.timeline.frameworks import RunPlan, plan_run
+from typecase.store.timeline.indexes import read_indexes
 from typecase.store.timeline.labels import prefixes_of
 from typecase.store.timeline.samples import Sample, Samples, Seat
 from typecase.store.timeline.settings import Settings, read_settings
@@ -79,6 +80,7 @@ class Timeline:
         """The samples of training `indices` (n,), in the order given. Raises BadQuery for one that the framework has not."""
         reads = self.laid.reads(indices)
         packing, counts = reads.packing, np.diff(reads.packing.bounds)
+        self._check_whole(reads)
         sizes = packing.stops - packing.starts
         if len(self.stores) == 1:
             tokens, _ = self.stores[0].read_spans(packing.docs, packing.starts, sizes)
@@ -86,6 +88,21 @@ class Timeline:
             tokens = self._blended(np.repeat(reads.members, counts), packing.docs, packing.starts, sizes)
         offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(packing.sample_tokens)))
         return Samples(reads, tokens, offsets, self.laid.sample_tokens, self.libraries, tuple(seats))
+
+    def _check_whole(self, reads: Reads) -> None:
+        """Samples of a packed order are full: one that is not, in files that were read, is of another token set."""
+        order = self.plan.order or self.plan.blend
+        if "indexes" not in self.settings.values or getattr(order, "packing_impl", "packed") != "packed":
+            return
+        short = np.flatnonzero(reads.packing.sample_tokens != self.laid.sample_tokens)
+        short = short[reads.indices[short] < self.num_samples - 1]
+        if short.size and getattr(order, "drop_last_partial_validation_sequence", True):
+            k = short[0]
+            held = reads.packing.sample_tokens[k]
+            raise FingerprintMismatch(
+                f"by the index files, training index {reads.indices[k]} reads {held} tokens of this set,"
+                f" not {self.laid.sample_tokens}: they were made for other documents; `typecase order check` says what differs"
+            )
 
     def _blended(self, members: Ints, docs: Ints, starts: Ints, sizes: Ints) -> npt.NDArray[Any]:
         ends = np.cumsum(sizes)
@@ -190,12 +207,16 @@ def open_timeline(
 ) -> Timeline:
     """Opens the run that a run file describes, or one over a token set with its settings in `changes`; see `read_settings`.
 
-    Raises NotFound for files, BadQuery for settings, CorruptStore for a damaged token set.
+    `ratings` is a folder of scores for its documents, by default the setting of that name, or else the nearest in the lineage
+    of each token set. Raises NotFound for files, BadQuery for settings, CorruptStore for a damaged token set.
     """
     settings = read_settings(run, changes)
+    named = settings.get("ratings", str)
+    ratings = settings.path(named) if ratings is None and named else ratings
     plan = plan_run(settings, split)
     stores = tuple(open_tokens(path) for path in plan.members)
-    laid = lay(plan, stores)
+    given = settings.get("indexes", str)
+    laid = read_indexes(plan, stores, settings.path(given)) if given else lay(plan, stores)
     if plan.epochs is not None:
         plan = replace(plan, schedule=plan.schedule_of_epochs(laid.num_samples))
     return Timeline(settings, plan, stores, laid, ratings)
