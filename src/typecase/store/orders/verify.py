@@ -7,7 +7,7 @@
 
 The frameworks load whatever lies under the right name: after an edit or a new tokenizer the old rows cut the new tokens, and
 nothing complains. Alone, a set is found out by its rows, which follow from lengths and sequences; beside an order built
-anew, by the first place that differs. Price: 10^8 sequences, rows and indices take about 5 s.
+anew, by the first place that differs. Price: 10^8 sequences, rows and indices take about 7 s.
 """
 
 from __future__ import annotations
