@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from typecase.app.health import doctor as doctor
     from typecase.app.health import merge as merge
     from typecase.app.health import repair as repair
+    from typecase.app.searching import Search as Search
+    from typecase.app.searching import open_search as open_search
     from typecase.app.tracing import order_check as order_check
     from typecase.app.tracing import order_list as order_list
     from typecase.app.tracing import order_write as order_write
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from typecase.errors import WorkerLost as WorkerLost
     from typecase.recipe.build import Build as Build
     from typecase.recipe.dedup import Dedup as Dedup
+    from typecase.recipe.index import Index as Index
     from typecase.recipe.ingest import Ingest as Ingest
     from typecase.recipe.rate import Rate as Rate
     from typecase.recipe.recipe import Recipe as Recipe
@@ -98,6 +101,7 @@ _HOMES = {
     "Engine": "engine.protocol",
     "FingerprintMismatch": "errors",
     "FixInput": "errors",
+    "Index": "recipe.index",
     "Ingest": "recipe.ingest",
     "Local": "engine.local",
     "Manifest": "store.manifest",
@@ -113,6 +117,7 @@ _HOMES = {
     "Refusal": "core.program.language",
     "Sample": "store.timeline.samples",
     "SchemaMismatch": "errors",
+    "Search": "app.searching",
     "Select": "recipe.select",
     "Span": "core.document",
     "Stage": "recipe.stage",
@@ -130,6 +135,7 @@ _HOMES = {
     "load_recipe": "recipe.recipe",
     "merge": "app.health",
     "open": "app.verbs",
+    "open_search": "app.searching",
     "open_timeline": "store.timeline.timeline",
     "open_tokenizer": "store.tokenizer.tokenizer",
     "order_check": "app.tracing",

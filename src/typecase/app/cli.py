@@ -25,6 +25,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "info": ("cli_tokens", "Say what lies at a path."),
     "show": ("cli_tokens", "Show documents as text and tokens, with boundaries marked."),
     "export": ("cli_tokens", "Write documents to JSONL, CSV, Parquet or a .bin/.idx subset."),
+    "index": ("cli_search", "Build a search index over a token set of any maker."),
+    "search": ("cli_search", "Where a text stands, what follows it, what is repeated, what was copied."),
     "trace": ("cli_trace", "Ask a training run: what a step saw, when something was seen, what it will see."),
     "order": ("cli_order", "The index files of a training run: find, check, write."),
     "sample": ("cli_trace", "Training samples by index, step or policy; show or export them."),

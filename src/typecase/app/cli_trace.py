@@ -64,15 +64,16 @@ def at_command(
 @click.option("--text", help="A text, as it stands in the documents.")
 @click.option("--tokens", help="Token ids, with commas.")
 @click.option("--member", default=0, show_default=True, help="The token set of --doc, in a blend.")
+@click.option("--index", type=PATH, help="A search index: the text is found there instead of by reading the sets.")
 @click.option("--tokenizer", help="Needed for text where the set has none of its own.")
 def when_command(
     run: Path, changes: tuple[str, ...], split: Any, doc: str | None, text: str | None, tokens: str | None, member: int,
-    tokenizer: str | None, as_json: bool,
+    index: Path | None, tokenizer: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Every step, sample, position and epoch that sees a document, a text, or a run of token ids."""
     ids = numbers(tokens) if tokens is not None else None
     found = tracing.trace_when(
-        run, doc=doc, text=text, tokens=ids, member=member, split=split, changes=changes, tokenizer=tokenizer
+        run, doc=doc, text=text, tokens=ids, member=member, index=index, split=split, changes=changes, tokenizer=tokenizer
     )
     answer(asdict(found) if as_json else None, [] if as_json else sighting_lines(found), as_json)
 

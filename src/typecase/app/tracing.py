@@ -12,6 +12,7 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
+from typecase.app.searching import open_search
 from typecase.app.verbs import tokenizer_for
 from typecase.core.order.order import Split
 from typecase.errors import BadQuery
@@ -80,6 +81,7 @@ def trace_when(
     text: str | None = None,
     tokens: Sequence[int] | None = None,
     member: int = 0,
+    index: Path | str | None = None,
     split: Split = "train",
     changes: Changes = (),
     tokenizer: str | None = None,
@@ -87,7 +89,8 @@ def trace_when(
     """Every step, sample, position and epoch that sees a document, a text, or a run of token ids.
 
     `doc` is a number or the first digits of a doc_id of token set `member`. A text is encoded without special tokens, as it
-    stands; it is searched in every member by reading it. Raises BadQuery when not exactly one of the three is given.
+    stands; it is looked for in every token set by reading it, or in one by its search `index`. Raises BadQuery when not exactly
+    one of the three is given.
     """
     if sum(x is not None for x in (doc, text, tokens)) != 1:
         raise BadQuery("name one thing to look for: a document, a text, or token ids")
@@ -99,6 +102,8 @@ def trace_when(
             numbers = picked(doc, library.store.num_documents, library.provenance)
             found = [s for d in numbers for s in timeline.when_document(member, int(d))]
             return Traced(doc, len(numbers), tuple(found))
+        if index is not None:
+            return _when_indexed(timeline, index, text, tokens, tokenizer)
         found, hits = [], 0
         for number, library in enumerate(timeline.libraries):
             ids = tokens if tokens is not None else _encoded(library.store.pair.bin.parent, tokenizer, str(text))
@@ -283,6 +288,19 @@ def _encoded(folder: Path, named: str | None, text: str) -> list[int]:
     if not ids:
         raise BadQuery(f"{text!r} encodes to no token")
     return ids
+
+
+def _when_indexed(
+    timeline: Timeline, index: Path | str, text: str | None, tokens: Sequence[int] | None, tokenizer: str | None
+) -> Traced:
+    with open_search(index, tokenizer=tokenizer, run=timeline) as search:
+        ids = search.ids_of(text if text is not None else tokens or [])
+        hits = search.index.count(ids)
+        places = search.index.places(search.index.positions(ids, limit=_MOST_HITS))
+        seen = [s for one in search.sightings(places.docs, places.offsets, len(ids)) for s in one]
+    seen.sort(key=lambda s: (s.seat is None, s.seat.step if s.seat else 0, s.index, s.at))
+    note = f"only the first {_MOST_HITS:,} hits were followed" if hits > _MOST_HITS else ""
+    return Traced(text if text is not None else f"{len(ids)} ids", hits, tuple(seen), note)
 
 
 def _with_blank(timeline: Timeline, tokenizer: str | None, text: str) -> str:

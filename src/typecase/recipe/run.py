@@ -28,7 +28,7 @@ import orjson
 from typecase.core.balance import EMPTY, Balance
 from typecase.engine.local import Local
 from typecase.engine.protocol import Engine
-from typecase.errors import AlreadyExists, BadRecipe, Conflict, WorkerLost
+from typecase.errors import AlreadyExists, BadRecipe, Conflict, NotFound, WorkerLost
 from typecase.recipe.progress import Quiet, Reporter
 from typecase.recipe.stage import Given, Report, Stage, Summary
 from typecase.store import atomic
@@ -74,7 +74,7 @@ def prepare(stage: Stage, given: Given, engine: Engine) -> Prepared:
     """Names what `stage` would make of `given`; nothing is written."""
     given = _roles(stage, given)
     params = stage.identity(engine)
-    contents = {role: manifests.read_manifest(folder).content for role, folder in given.items()}
+    contents = {role: _parent(stage, role, folder, child=folder).content for role, folder in given.items()}
     return Prepared(stage, given, params, manifests.fingerprint(stage.verb, stage.version, params, contents))
 
 
@@ -83,7 +83,7 @@ def run_prepared(prepared: Prepared, out: Path, *, engine: Engine | None = None,
     engine = engine or Local(0)
     reporter = reporter or Quiet()
     stage, given, name = prepared.stage, prepared.given, prepared.fingerprint
-    parents = tuple(manifests.parent_of(role, folder, child=out) for role, folder in sorted(given.items()))
+    parents = tuple(_parent(stage, role, folder, child=out) for role, folder in sorted(given.items()))
     if (done := _already(out, name)) is not None:
         return Artifact(out, done, reused=True)
     stage.check(given)
@@ -109,6 +109,17 @@ def _roles(stage: Stage, given: Given) -> Given:
             f"{stage.verb} needs {' and '.join(missing)}, but nothing gives it; have: {', '.join(given) or 'nothing'}"
         )
     return {role: Path(given[role]) for role in (*stage.needs, *stage.wants) if role in given}
+
+
+def _parent(stage: Stage, role: str, folder: Path, *, child: Path) -> Parent:
+    """Names what plays `role`: by its manifest, or, where there is none, by what the stage finds there."""
+    try:
+        return manifests.parent_of(role, folder, child=child)
+    except NotFound:
+        content = stage.content_of(role, folder)
+        if content is None:
+            raise
+        return Parent(role, role, manifests.relative(folder, child), content)
 
 
 def _already(out: Path, fingerprint: str) -> Manifest | None:

@@ -62,6 +62,10 @@ class Stage:
         """
         return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
+    def content_of(self, role: str, path: Path) -> str | None:
+        """Names by content what plays `role` without a manifest, as a foreign token set does; None: it must have one."""
+        return None
+
     def check(self, given: Given) -> None:
         """Raises when the given artifacts cannot serve; called before anything is written."""
 

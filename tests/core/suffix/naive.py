@@ -18,25 +18,6 @@ def naive_array(tokens, ends):
     return [p for _, p in sorted(rest)]
 
 
-def naive_lcp(tokens, ends, array):
-    stop_of = {p: stop for start, stop in documents_of(tokens, ends) for p in range(start, stop)}
-
-    def shared(p, q):
-        longest = min(stop_of[p] - p, stop_of[q] - q)
-        return next((h for h in range(longest) if tokens[p + h] != tokens[q + h]), longest)
-
-    return [0, *(shared(int(p), int(q)) for p, q in pairwise(array))][: len(array)]
-
-
-def naive_ngrams(tokens, ends, n):
-    """{n-gram: positions}, fenced."""
-    found = {}
-    for start, stop in documents_of(tokens, ends):
-        for p in range(start, stop - n + 1):
-            found.setdefault(tuple(tokens[p : p + n].tolist()), []).append(p)
-    return found
-
-
 def doubled_array(tokens, ends):
     """By prefix doubling with numpy: another road to the same order, for texts too long to be sorted naively."""
     n = len(tokens)

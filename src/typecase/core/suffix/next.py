@@ -60,6 +60,7 @@ def successors(kind: Any, row: Any, low: int, high: int, size: int) -> tuple[Any
     """The tokens at depth `size` of the suffixes [low, high), all of them longer, and how often each stands there."""
     text, positions = text_of(kind, row), positions_of(row)
     depth, num = np.uint64(size), 0
+    last: Any = np.int64(-1)
     at, ahead = np.empty(_AHEAD, np.int64), np.empty(_AHEAD, np.int64)
     ids, counts = np.empty(min(high - low, 4 * _AHEAD), np.int64), np.empty(min(high - low, 4 * _AHEAD), np.int64)
     while low < high:
@@ -69,14 +70,13 @@ def successors(kind: Any, row: Any, low: int, high: int, size: int) -> tuple[Any
         _look(text, positions, depth, at, ahead, width)
         if num + width > len(ids):
             ids, counts = _grown(ids), _grown(counts)
-        for i in range(width):
-            if num and ids[num - 1] == ahead[i]:
-                counts[num - 1] += 1
-            else:
-                ids[num], counts[num] = ahead[i], 1
-                num += 1
+        for i in range(width):  # no branch: whether a token is another than the one before cannot be predicted
+            other = np.int64(ahead[i] != last)
+            last = ahead[i]
+            num += int(other)
+            ids[np.uint64(num - 1)] = last
+            counts[np.uint64(num - 1)] = counts[np.uint64(num - 1)] * (1 - other) + 1
         low += width
-        last = ahead[width - 1]
         if size < row[PER_KEY]:
             behind = _jump_by_keys(row, text, positions, depth, low, high, last, at, ahead)
         elif width == _AHEAD and ahead[0] == last:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from typecase.errors import NotFound, TypecaseError
+from typecase.errors import BadQuery, NotFound, TypecaseError
 from typecase.store import manifest as manifests
 from typecase.store.lineage import ancestors
 from typecase.store.provenance import Provenance, open_provenance
@@ -103,6 +103,33 @@ class Library:
         tables = [pq.read_table(p, filters=[("doc_id", "in", list(doc_ids))]) for p in paths]
         table = pa.concat_tables(tables)
         return {row["doc_id"]: {k: v for k, v in row.items() if k not in _NOT_SCORES} for row in table.to_pylist()}
+
+    def where(self, condition: str) -> npt.NDArray[np.bool_]:
+        """Which documents a condition holds for, in SQL over provenance and ratings: `source = 'wiki' and overall_score >= 4`.
+
+        `tokens` is the length of a document; `doc`, `doc_id`, `file`, `row` and the columns of the ratings are known too. Sets
+        without provenance have `doc` and `tokens` alone. Raises BadQuery with DuckDB's words when the condition is at fault.
+        """
+        import duckdb
+
+        documents = pa.table({"doc": np.arange(self.store.num_documents), "tokens": self.store.document_lengths()})
+        with duckdb.connect(config={"python_enable_replacements": False}) as connection:
+            connection.register("lengths", documents)
+            source = "lengths"
+            if self.provenance is not None:
+                connection.execute(f"create view provenance as select * from read_parquet({[str(self.provenance.path)]!r})")
+                source = "(select * exclude (tokens) from provenance) join lengths using (doc)"
+            if self._ratings:
+                connection.execute(f"create view ratings as select * from read_parquet({[str(p) for p in self._ratings]!r})")
+                source += " left join ratings using (doc_id)"
+            try:
+                found = connection.sql(f"select doc from {source} where {condition}").fetchnumpy()["doc"]
+            except duckdb.Error as error:
+                words = str(error).splitlines()[0]
+                raise BadQuery(f"the condition {condition!r} cannot be asked: {words}") from None
+        mask = np.zeros(self.store.num_documents, np.bool_)
+        mask[np.asarray(found, np.int64)] = True
+        return mask
 
     def columns(self, names: Sequence[str]) -> pa.Table:
         """Columns of the provenance and the ratings, a row for every document of the set, in its order.

@@ -37,6 +37,7 @@ from typecase.store.tokens.store import TokenStore, open_tokens
 
 Ints = npt.NDArray[np.int64]
 _BATCH_TOKENS = 1 << 22
+_NEVER = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,12 @@ class Timeline:
 
     def when(self, sequences: npt.ArrayLike, starts: npt.ArrayLike, stops: npt.ArrayLike, *, member: int = 0) -> list[Sighting]:
         """Every place that trains on tokens [start, stop) of a sequence of a token set, or on a part, by rising step."""
+        return [sighting for _, sighting in self.when_each(sequences, starts, stops, member=member)]
+
+    def when_each(
+        self, sequences: npt.ArrayLike, starts: npt.ArrayLike, stops: npt.ArrayLike, *, member: int = 0
+    ) -> list[tuple[int, Sighting]]:
+        """As `when`, each place with the number of the run of tokens that it sees."""
         seen = self.laid.sightings(sequences, starts, stops, member=member)
         asked = np.asarray(sequences, np.int64).reshape(-1)[seen.runs]
         docs, firsts = self.libraries[member].documents_of(asked)
@@ -164,9 +171,9 @@ class Timeline:
                 document = facts[int(docs[k])]
                 at, epoch = int(seen.at[k]), int(epochs[k])
                 index, sample = int(seen.indices[k]), int(seen.samples[k])
-                found.append(Sighting(document, index, sample, seat, at, start, stop, epoch))
-        never = 1 << 62
-        return sorted(found, key=lambda s: (s.seat.step if s.seat else never, s.index, s.at))
+                sighting = Sighting(document, index, sample, seat, at, start, stop, epoch)
+                found.append((int(seen.runs[k]), sighting))
+        return sorted(found, key=lambda one: (one[1].seat.step if one[1].seat else _NEVER, one[1].index, one[1].at))
 
     def when_document(self, member: int, doc: int) -> list[Sighting]:
         """Every place that trains on document `doc` of a token set. Raises BadQuery when there is none."""

@@ -1,0 +1,1 @@
+"""Index: exact search over the tokens of a set, documents fenced."""
