@@ -15,6 +15,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from typecase.app.editing import Aim as Aim
+    from typecase.app.editing import make_edits as make_edits
+    from typecase.app.editing import plan_edits as plan_edits
     from typecase.app.health import doctor as doctor
     from typecase.app.health import merge as merge
     from typecase.app.health import repair as repair
@@ -75,6 +78,9 @@ if TYPE_CHECKING:
     from typecase.recipe.select import Select as Select
     from typecase.recipe.stage import Stage as Stage
     from typecase.store.documents import DocumentStore as DocumentStore
+    from typecase.store.journal.journal import Journal as Journal
+    from typecase.store.journal.opening import open_edited as open_edited
+    from typecase.store.journal.opening import open_journal as open_journal
     from typecase.store.manifest import Manifest as Manifest
     from typecase.store.timeline.samples import Sample as Sample
     from typecase.store.timeline.timeline import Timeline as Timeline
@@ -84,6 +90,7 @@ if TYPE_CHECKING:
     from typecase.store.tokens.store import TokenStore as TokenStore
 
 _HOMES = {
+    "Aim": "app.editing",
     "AlreadyExists": "errors",
     "Artifact": "recipe.run",
     "BadProgram": "errors",
@@ -103,6 +110,7 @@ _HOMES = {
     "FixInput": "errors",
     "Index": "recipe.index",
     "Ingest": "recipe.ingest",
+    "Journal": "store.journal.journal",
     "Local": "engine.local",
     "Manifest": "store.manifest",
     "ModelUnavailable": "errors",
@@ -133,14 +141,18 @@ _HOMES = {
     "fate": "app.verbs",
     "info": "app.verbs",
     "load_recipe": "recipe.recipe",
+    "make_edits": "app.editing",
     "merge": "app.health",
     "open": "app.verbs",
+    "open_edited": "store.journal.opening",
+    "open_journal": "store.journal.opening",
     "open_search": "app.searching",
     "open_timeline": "store.timeline.timeline",
     "open_tokenizer": "store.tokenizer.tokenizer",
     "order_check": "app.tracing",
     "order_list": "app.tracing",
     "order_write": "app.tracing",
+    "plan_edits": "app.editing",
     "repair": "app.health",
     "run": "app.verbs",
     "run_stage": "recipe.run",

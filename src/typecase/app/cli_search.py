@@ -74,7 +74,7 @@ def find_command(
     query = text if text is not None else numbers(ids or "")
     with searching.open_search(index, tokens=over, tokenizer=tokenizer, run=run, ratings=ratings) as search:
         found = search.hits(
-            query, limit=limit, offset=offset, sample=sample, seed=seed, where=where, steps=_steps(steps), context=context
+            query, limit=limit, offset=offset, sample=sample, seed=seed, where=where, steps=steps_of(steps), context=context
         )
         plain = text is not None and where is None and steps is None
         variants = search.variants(text) if plain and text is not None else []
@@ -233,7 +233,7 @@ def contamination_command(
     answer([asdict(r) for r in rows], lines, as_json)
 
 
-def _steps(text: str | None) -> tuple[int, int] | None:
+def steps_of(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
     first, colon, last = text.partition(":")

@@ -8,6 +8,7 @@ from typing import Literal
 
 from typecase.errors import NotFound
 from typecase.store import manifest as manifests
+from typecase.store.journal.opening import split_edited
 from typecase.store.manifest import Manifest
 from typecase.store.tokens.pair import find_pair
 
@@ -28,11 +29,13 @@ def what_is_at(path: Path | str) -> At:
 
     Raises NotFound when there is nothing, or nothing of ours.
     """
-    path = Path(path)
+    path, edited = split_edited(path)
     folder = path if path.is_dir() else path.parent
     has_manifest = (folder / manifests.NAME).is_file()
     if path.is_dir() and has_manifest:
         found = manifests.read_manifest(path)
+        if edited is not None and found.kind != "tokens":
+            raise NotFound(f"{path} holds {found.kind}: only token sets have a journal, so @ means nothing here")
         return At(path, found.kind, found)
     if not path.is_dir() or _holds_pair(path):
         pair = find_pair(path)

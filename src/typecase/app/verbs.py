@@ -25,10 +25,12 @@ from typecase.recipe.why import fate as why_of_document
 from typecase.store import exports
 from typecase.store.documents import DocumentStore, open_documents
 from typecase.store.exports import Exported, What
+from typecase.store.journal.opening import open_set
+from typecase.store.journal.provenance import provenance_of
 from typecase.store.picks import picked
-from typecase.store.provenance import Provenance, open_provenance
+from typecase.store.provenance import Provenance
 from typecase.store.tokenizer.tokenizer import Tokenizer, open_tokenizer
-from typecase.store.tokens.store import TokenStore, open_tokens
+from typecase.store.tokens.store import TokenStore
 
 SHOWN_TOKENS = 400
 CARD = "STARTER_CARD.md"
@@ -62,7 +64,8 @@ def run(
 
 
 def open(path: Path | str) -> TokenStore | DocumentStore:
-    """Opens what lies at `path`, read-only: a token set of any maker, or a folder of documents.
+    """Opens what lies at `path`, read-only: a token set of any maker, or a folder of documents. `set@` is a token set as its
+    journal says, `set@branch` or `set@17` at a branch or entry.
 
     Raises NotFound, CorruptStore or SchemaMismatch.
     """
@@ -70,7 +73,7 @@ def open(path: Path | str) -> TokenStore | DocumentStore:
     if at.kind == "docs":
         return open_documents(at.path)
     if at.kind == "tokens":
-        return open_tokens(at.path)
+        return open_set(path)
     raise SchemaMismatch(f"{path} holds {at.kind}, a side table: read its part-*.parquet with any Parquet reader, or by SQL")
 
 
@@ -78,7 +81,7 @@ def info(path: Path | str) -> TokenSetInfo | ArtifactInfo:
     """Says what lies at `path`."""
     at = what_is_at(path)
     if at.kind == "tokens":
-        with open_tokens(at.path) as store:
+        with open_set(path) as store:
             return _token_info(store)
     assert at.manifest is not None
     m = at.manifest
@@ -114,7 +117,7 @@ def _token_info(store: TokenStore) -> TokenSetInfo:
         shortest=int(lengths.min()) if lengths.size else 0,
         median=int(np.median(lengths)) if lengths.size else 0,
         longest=int(lengths.max()) if lengths.size else 0,
-        provenance=open_provenance(folder) is not None,
+        provenance=provenance_of(store) is not None,
         tokenizer=f"{recorded.fingerprint} ({recorded.num_ids:,} ids)" if recorded is not None else None,
         notes=tuple(notes),
     )
@@ -129,7 +132,7 @@ def show(
         return [_shown_document(store, pick.strip()) for pick in picks.split(",") if pick.strip()]
     with store:
         folder = store.pair.bin.parent
-        provenance = open_provenance(folder)
+        provenance = provenance_of(store)
         reader = tokenizer_for(folder, tokenizer)
         docs = picked(picks, store.num_documents, provenance)
         return [_shown_tokens(store, int(doc), reader, provenance, limit_tokens) for doc in docs]
@@ -181,7 +184,7 @@ def export(
         return Exported((out,), exports.export_rows(exports.document_rows(store, where=where), out), 0)
     with store:
         folder = store.pair.bin.parent
-        provenance = open_provenance(folder)
+        provenance = provenance_of(store)
         docs = picked(picks, store.num_documents, provenance) if picks else np.arange(store.num_documents)
         if kind == ".bin":
             return exports.export_subset(store, docs, out)

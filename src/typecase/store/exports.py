@@ -29,7 +29,8 @@ from typecase.errors import AlreadyExists, BadQuery
 from typecase.store import shards
 from typecase.store.atomic import atomic_path
 from typecase.store.documents import DocumentStore
-from typecase.store.provenance import Provenance, open_provenance
+from typecase.store.journal.provenance import provenance_of
+from typecase.store.provenance import Provenance
 from typecase.store.tokens.store import TokenStore
 from typecase.store.tokens.writer import TokenSetWriter
 
@@ -194,7 +195,7 @@ def export_subset(store: TokenStore, docs: npt.NDArray[np.int64], out: Path) -> 
     Sequences, dtype and documents without sequences are kept. Raises AlreadyExists when the set is there.
     """
     prefix = out.with_suffix("") if out.suffix in (".bin", ".idx") else out
-    found = open_provenance(store.pair.bin.parent)
+    found = provenance_of(store)
     index = np.asarray(store.document_index, np.int64)
     with TokenSetWriter(prefix, store.dtype, multimodal=store.modes is not None) as writer:
         for chosen in _batches(store, docs):

@@ -18,12 +18,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from typecase.errors import BadQuery, NotFound, TypecaseError
 from typecase.store import manifest as manifests
+from typecase.store.journal.provenance import provenance_of
+from typecase.store.journal.view import EditedTokens
 from typecase.store.lineage import ancestors
-from typecase.store.provenance import Provenance, open_provenance
+from typecase.store.provenance import Provenance
 from typecase.store.tokens.store import TokenStore
 
 Ints = npt.NDArray[np.int64]
@@ -53,7 +56,7 @@ class Library:
     def __init__(self, member: int, store: TokenStore, ratings: Path | None = None) -> None:
         self.member, self.store = member, store
         folder = store.pair.bin.parent
-        self.provenance: Provenance | None = open_provenance(folder)
+        self.provenance: Provenance | None = provenance_of(store)
         self._ratings = rating_parts(ratings) if ratings is not None else _related_ratings(folder)
 
     def documents_of(self, sequences: Ints) -> tuple[Ints, Ints]:
@@ -63,6 +66,11 @@ class Library:
         index = self.store.document_index
         docs = np.searchsorted(index, sequences, side="right") - 1
         return docs, self._ends[sequences] - self._ends[index[docs]]
+
+    @cached_property
+    def _keys(self) -> Ints:
+        """Under which number the set itself knows each document: others only where edits have added or taken some."""
+        return self.store.document_keys() if isinstance(self.store, EditedTokens) else np.arange(self.store.num_documents)
 
     @cached_property
     def _ends(self) -> Ints:
@@ -112,16 +120,17 @@ class Library:
         """
         import duckdb
 
-        documents = pa.table({"doc": np.arange(self.store.num_documents), "tokens": self.store.document_lengths()})
+        numbers = np.arange(self.store.num_documents)
+        documents = pa.table({"doc": numbers, "key": self._keys, "tokens": self.store.document_lengths()})
         with duckdb.connect(config={"python_enable_replacements": False}) as connection:
-            connection.register("lengths", documents)
-            source = "lengths"
+            connection.register("documents", documents)
+            source = "documents"
             if self.provenance is not None:
-                connection.execute(f"create view provenance as select * from read_parquet({[str(self.provenance.path)]!r})")
-                source = "(select * exclude (tokens) from provenance) join lengths using (doc)"
+                given = f"read_parquet({[str(self.provenance.path)]!r})"
+                source += f" left join (select doc as key, * exclude (doc, tokens) from {given}) using (key)"
             if self._ratings:
-                connection.execute(f"create view ratings as select * from read_parquet({[str(p) for p in self._ratings]!r})")
-                source += " left join ratings using (doc_id)"
+                ratings = f"read_parquet({[str(p) for p in self._ratings]!r})"
+                source += f" left join (select * from {ratings}) using (doc_id)"
             try:
                 found = connection.sql(f"select doc from {source} where {condition}").fetchnumpy()["doc"]
             except duckdb.Error as error:
@@ -139,6 +148,9 @@ class Library:
         if self.provenance is None:
             raise NotFound(f"{self.store.pair.prefix} has no provenance, so its documents have no {', '.join(names)}")
         table = pq.read_table(self.provenance.path)
+        if isinstance(self.store, EditedTokens) and self.store.renumbered:
+            table = table.take(pc.index_in(pa.array(self._keys), value_set=table.column("doc")))
+            table = table.set_column(0, "doc", pa.array(np.arange(len(self._keys))))
         missing = [n for n in names if n not in table.column_names]
         if missing:
             known = {n for p in self._ratings for n in pq.read_schema(p).names}

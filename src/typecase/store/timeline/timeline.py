@@ -27,13 +27,14 @@ from typecase.core.order.neox import NeoxOrder
 from typecase.core.order.neox_blend import NeoxBlend
 from typecase.core.order.order import Laid, Reads, Sightings, Split
 from typecase.errors import BadQuery, FingerprintMismatch
+from typecase.store.journal.opening import open_as_edited, open_set
 from typecase.store.timeline.documents import DocumentFacts, Library
 from typecase.store.timeline.frameworks import RunPlan, plan_run
 from typecase.store.timeline.indexes import read_indexes
 from typecase.store.timeline.labels import prefixes_of
 from typecase.store.timeline.samples import Sample, Samples, Seat
 from typecase.store.timeline.settings import Settings, read_settings
-from typecase.store.tokens.store import TokenStore, open_tokens
+from typecase.store.tokens.store import TokenStore
 
 Ints = npt.NDArray[np.int64]
 _BATCH_TOKENS = 1 << 22
@@ -211,17 +212,19 @@ def open_timeline(
     changes: Mapping[str, Any] | Sequence[str] = (),
     split: Split = "train",
     ratings: Path | None = None,
+    edited: bool = False,
 ) -> Timeline:
     """Opens the run that a run file describes, or one over a token set with its settings in `changes`; see `read_settings`.
 
     `ratings` is a folder of scores for its documents, by default the setting of that name, or else the nearest in the lineage
-    of each token set. Raises NotFound for files, BadQuery for settings, CorruptStore for a damaged token set.
+    of each token set. Sets are read as they lie, or as their journals say: those named `set@…`, and all with `edited`. Raises
+    NotFound for files, BadQuery for settings, CorruptStore for a damaged token set.
     """
     settings = read_settings(run, changes)
     named = settings.get("ratings", str)
     ratings = settings.path(named) if ratings is None and named else ratings
     plan = plan_run(settings, split)
-    stores = tuple(open_tokens(path) for path in plan.members)
+    stores = tuple((open_as_edited if edited else open_set)(path) for path in plan.members)
     given = settings.get("indexes", str)
     laid = read_indexes(plan, stores, settings.path(given)) if given else lay(plan, stores)
     if plan.epochs is not None:

@@ -87,7 +87,7 @@ def examine(
             num_tokens=store.num_tokens,
             multimodal=store.modes is not None,
         )
-        found = [*store.facts.findings, *_index_findings(store), *_stray(pair)]
+        found = [*store.facts.findings, *_index_findings(store), *_stray(pair), *_journal_findings(pair)]
         if any(f.code in ("document-index", "negative-length") for f in found):
             return _sorted(exam, found)  # documents cannot be told, so nothing more can
         num_empty, first_empty = _empty_documents(store)
@@ -250,10 +250,27 @@ def _round_trip_findings(share: float | None) -> list[Finding]:
     ]
 
 
+def _journal_findings(pair: TokenPair) -> list[Finding]:
+    """What the journal beside the set says of its bytes."""
+    from typecase.store.journal.health import edited_in_place, half_applied  # the journal stands upon token sets
+
+    try:
+        half, whole = half_applied(pair.idx), edited_in_place(pair.idx)
+    except (CorruptStore, SchemaMismatch) as error:
+        return [Finding("journal", ERROR, str(error))]
+    if half is not None:
+        return [Finding("half-applied", ERROR, str(half))]
+    return [Finding("edited-in-place", NOTE, str(whole))] if whole is not None else []
+
+
 def _manifest_findings(pair: TokenPair) -> list[Finding]:
+    from typecase.store.journal.health import edited_only_in_place
+
     try:
         verify(pair.idx)
     except FingerprintMismatch as error:
+        if edited_only_in_place(pair.idx):
+            return [Finding("manifest", NOTE, "but for the edits in place, every byte is as the manifest promises")]
         return [Finding("changed", ERROR, str(error))]
     except (NotFound, CorruptStore, SchemaMismatch) as error:
         return [Finding("manifest", WARNING, str(error))]
