@@ -210,7 +210,8 @@ def words_of(text: str) -> list[str]:
 def _ends(text: str, pos: int, kind: int) -> bool:
     if kind == LETTER:
         return is_word_boundary(text, pos) and class_of(text[pos]) != MARK
-    return is_grapheme_boundary(text, pos)
+    # A joiner would draw the first letter of a spaced word into the cluster, and tear the word.
+    return is_grapheme_boundary(text, pos) or (class_of(text[pos]) == LETTER and is_word_boundary(text, pos))
 
 
 def is_grapheme_boundary(text: str, pos: int) -> bool:
