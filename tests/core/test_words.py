@@ -96,6 +96,7 @@ def test_words_of_scripts() -> None:
     assert words_of("中文字 ab") == ["中", "文", "字", "ab"]
     assert words_of("ปี") == ["ปี"]
     assert words_of("ก\u200d00") == ["ก\u200d", "00"]
+    assert words_of("e-\u0301e") == ["e-\u0301e"]
 
 
 @given(SAMPLES)

@@ -174,7 +174,7 @@ def is_word_boundary(text: str, pos: int) -> bool:
             return _base_class(text, at - 1)[0] != LETTER
         return left != LETTER
     if right == JOINER and left == LETTER:
-        return pos + 1 >= len(text) or class_of(text[pos + 1]) != LETTER
+        return _next_class(text, pos + 1) != LETTER
     return right != MARK or left == OTHER
 
 
@@ -189,6 +189,15 @@ def _base_class(text: str, pos: int) -> tuple[int, int]:
         pos -= 1
     # So many marks are no writing; calling them a letter refuses the cut.
     return LETTER, pos
+
+
+def _next_class(text: str, pos: int) -> int:
+    """Class of the character at `pos` or behind the marks there; OTHER behind the text."""
+    for at in range(pos, min(pos + _MAX_MARKS, len(text))):
+        kind = class_of(text[at])
+        if kind != MARK:
+            return kind
+    return OTHER if pos + _MAX_MARKS >= len(text) else LETTER
 
 
 def words_of(text: str) -> list[str]:
