@@ -16,24 +16,30 @@ unless a line says otherwise; a ratio above 1 is in our favour.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 from bench_index import natural
 from measure import Record, best_of, cost, options, report
 
+from typecase.core.edit.edit import Replacement
 from typecase.core.suffix.build import suffix_array
 from typecase.engine.local import available_cores
 from typecase.recipe.index import Index as IndexStage
 from typecase.recipe.run import run_stage
+from typecase.store.index.edited import EditedIndex
 from typecase.store.index.index import Index, open_index
+from typecase.store.journal.opening import open_journal
 from typecase.store.tokens.pair import TokenPair
 from typecase.store.tokens.writer import TokenSetWriter
 
 SIZES = (1, 2, 3, 4, 5, 8)
 NUM_COUNTS, NUM_NEXT, NUM_LONGEST, NUM_THREADED = 2000, 200, 2000, 4
 NUM_CHECKED = 10
+NUM_EDITS = 10_000
 VOCABULARY = 50_257
 SEPARATOR = 65_535
 END = 50_256
@@ -174,6 +180,55 @@ def follows(
         yield from against(f"{name}, {NUM_THREADED} queries", each(index.next, few), {"infini-gram": threaded}, 1)
 
 
+def over_edits(index: Index, prefix: Path, tokens: np.ndarray, rounds: int) -> Iterator[Record]:
+    """Ours with 10,000 edits of three tokens in a journal, against ours without: the ratio is wanted above 0.5.
+
+    Queries stand in the text without edits; as many are tokens that an edit wrote, with what stands around them.
+    """
+    rng = np.random.default_rng(7)
+    with tempfile.TemporaryDirectory() as folder, open_journal(prefix, folder=folder, write=True) as journal:
+        lengths = journal.store.lengths.astype(np.int64)
+        places = np.sort(rng.choice(len(tokens) // 8 - 1, NUM_EDITS, replace=False)) * 8
+        sequences = np.searchsorted(np.cumsum(lengths), places, side="right")
+        starts = places - (np.cumsum(lengths) - lengths)[sequences]
+        fit = starts + 3 <= lengths[sequences]
+        new = tokens[rng.integers(0, len(tokens) - 3, NUM_EDITS)[:, None] + np.arange(3)]
+        columns = (sequences[fit].tolist(), starts[fit].tolist(), places[fit].tolist(), new[fit])
+        journal.record([Replacement(q, s, tokens[p : p + 3], n) for q, s, p, n in zip(*columns, strict=True)])
+        view = journal.view()
+        begin = perf_counter()
+        edited = EditedIndex(index, view)
+        opened = perf_counter() - begin
+        now = edited.text[:]
+        for size in SIZES:
+            queries = drawn(tokens, size, NUM_COUNTS // 2) + drawn_at(now, places[fit], size, NUM_COUNTS // 2)
+            for query in queries[::400]:
+                assert edited.count(query) == len(edited.positions(query)), query
+            bare = {"without edits": each(index.count, queries)}
+            yield from against(f"count over 10,000 edits, {size} tokens, one by one", each(edited.count, queries), bare, rounds)
+            batch = {"without edits": ((lambda q=queries: index.count_batch(q)), NUM_COUNTS)}  # type: ignore[misc]
+            ours = (lambda q=queries: edited.count_batch(q)), NUM_COUNTS  # type: ignore[misc]
+            yield from against(f"count over 10,000 edits, {size} tokens, batch", ours, batch, rounds)
+        few = drawn(tokens, 3, NUM_NEXT)
+        bare = {"without edits": each(index.next, few)}
+        yield from against("next over 10,000 edits, 3 tokens, one by one", each(edited.next, few), bare, rounds)
+        yield cost("opening 10,000 edits vs building the index anew", opened, built_anew(prefix), "s")
+
+
+def drawn_at(tokens: np.ndarray, places: np.ndarray, size: int, num: int) -> list[list[int]]:
+    """Runs of `size` tokens that begin at one of `places`, or up to two tokens behind it."""
+    rng = np.random.default_rng(size)
+    begins = rng.choice(places[places < len(tokens) - size - 3], num) + rng.integers(0, 3, num)
+    return tokens[begins[:, None] + np.arange(size)].tolist()
+
+
+def built_anew(prefix: Path) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        begin = perf_counter()
+        run_stage(IndexStage(), {"tokens": prefix}, Path(folder) / "index")
+        return perf_counter() - begin
+
+
 def sizes(index: Index, prefix: Path, grams: object | None, infini: object | None) -> Iterator[Record]:
     """Bytes a token beside the `.bin`."""
     ours = sum(path.stat().st_size for path in index.folder.iterdir()) / index.num_tokens
@@ -199,7 +254,11 @@ def main() -> None:
     grams, infini = tokengrams_index(prefix, tokens), infini_gram_index(prefix, tokens, ends)
     check(index, grams, infini, tokens)
     rounds = 3 if args.quick else 5
-    records = [*measure(index, grams, infini, tokens, rounds), *sizes(index, prefix, grams, infini)]
+    records = [
+        *measure(index, grams, infini, tokens, rounds),
+        *over_edits(index, prefix, tokens, rounds),
+        *sizes(index, prefix, grams, infini),
+    ]
     absent = [name for name, peer in (("tokengrams", grams), ("infini-gram", infini)) if peer is None]
     notes = [f"{num_tokens:,} tokens, {len(ends):,} documents", *(f"{name} is not installed: no lines" for name in absent)]
     report(records, as_json=args.json, notes=notes)

@@ -46,11 +46,16 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_no_module_imports_torch_or_does_work_when_imported() -> None:
+TORCH = ("typecase.lm.forward",)
+"""Where torch lives; `lm.local` imports it when a model is opened."""
+
+
+def test_no_other_module_imports_torch_or_does_work_when_imported() -> None:
     names = [
         ".".join(("typecase", *p.relative_to(SRC).with_suffix("").parts)).removesuffix(".__init__") for p in SRC.rglob("*.py")
     ]
-    code = f"import importlib, sys\nfor n in {sorted(names)!r}: importlib.import_module(n)\nprint('torch' in sys.modules)"
+    light = sorted(set(names) - set(TORCH))
+    code = f"import importlib, sys\nfor n in {light!r}: importlib.import_module(n)\nprint('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -15,6 +15,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from typecase.app.auditing import audit_compare as audit_compare
+    from typecase.app.auditing import audit_corpus as audit_corpus
+    from typecase.app.auditing import audit_tokenizer as audit_tokenizer
     from typecase.app.editing import Aim as Aim
     from typecase.app.editing import make_edits as make_edits
     from typecase.app.editing import plan_edits as plan_edits
@@ -66,6 +69,7 @@ if TYPE_CHECKING:
     from typecase.errors import TypecaseError as TypecaseError
     from typecase.errors import WorkerLost as WorkerLost
     from typecase.recipe.build import Build as Build
+    from typecase.recipe.count import Count as Count
     from typecase.recipe.dedup import Dedup as Dedup
     from typecase.recipe.index import Index as Index
     from typecase.recipe.ingest import Ingest as Ingest
@@ -101,6 +105,7 @@ _HOMES = {
     "Build": "recipe.build",
     "Conflict": "errors",
     "CorruptStore": "errors",
+    "Count": "recipe.count",
     "Damaged": "errors",
     "Dedup": "recipe.dedup",
     "Document": "core.document",
@@ -136,6 +141,9 @@ _HOMES = {
     "TryAgain": "errors",
     "TypecaseError": "errors",
     "WorkerLost": "errors",
+    "audit_compare": "app.auditing",
+    "audit_corpus": "app.auditing",
+    "audit_tokenizer": "app.auditing",
     "doctor": "app.health",
     "export": "app.verbs",
     "fate": "app.verbs",

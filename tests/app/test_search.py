@@ -206,3 +206,21 @@ def test_memory_is_written_as_people_write_it() -> None:
     assert [bytes_of(t) for t in ("4GB", "1.5 gb", "500MB", "12")] == [4 * 10**9, 15 * 10**8, 5 * 10**8, 12]
     with pytest.raises(tc.BadQuery, match="no amount of memory"):
         bytes_of("much")
+
+
+def test_appended_sets_are_asked_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_set(tmp_path / "a", [4, 5])
+    make_set(tmp_path / "b", [3, 6])
+    for name in "ab":
+        run_stage(Index(), {"tokens": tmp_path / name}, tmp_path / f"index-{name}")
+    both = Answer(
+        capsys, "search", "find", tmp_path / "index-a", "--ids", 2, "--with", tmp_path / "index-b", "--limit", 5, "--json"
+    )
+    told = orjson.loads(both.out)
+    assert told["count"] == 2 and [h["document"]["member"] for h in told["hits"]] == [0, 1]
+    second = Answer(
+        capsys, "search", "find", tmp_path / "index-a", "--ids", 2, "--with", tmp_path / "index-b", "--offset", 1, "--json"
+    )
+    assert [h["document"]["member"] for h in orjson.loads(second.out)["hits"]] == [1]
+    drawn = Answer(capsys, "search", "find", tmp_path / "index-a", "--ids", 2, "--with", tmp_path / "index-b", "--sample", 1)
+    assert drawn.code == 2 and "one index" in drawn.err

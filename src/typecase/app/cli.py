@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "order": ("cli_order", "The index files of a training run: find, check, write."),
     "sample": ("cli_trace", "Training samples by index, step or policy; show or export them."),
     "edit": ("cli_edit", "Change what a model will see, see what that changes, and take it back."),
+    "audit": ("cli_audit", "Which tokens no text makes, a corpus never shows, a run will not train."),
     "doctor": ("cli_tokens", "Examine a token set or artifact; repair into a new one."),
     "why": ("cli_recipe", "Print the tree of parents of an artifact, or the fate of a document."),
     "rater": ("cli_recipe", "Train a rater; print its model card."),

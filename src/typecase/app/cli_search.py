@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,7 +26,8 @@ def index_options(command: F) -> F:
     """INDEX, --tokenizer, --over and --json of every command over an index."""
     command = click.argument("index", type=PATH)(command)
     command = click.option("--tokenizer", help="Needed for text where the set has none of its own.")(command)
-    command = click.option("--over", type=PATH, help="The token set, where it no longer lies where it lay.")(command)
+    over = "The token set, where it lies elsewhere; with @ behind it (set@, set@branch, set@17) as its journal says."
+    command = click.option("--over", type=PATH, help=over)(command)
     return json_option(command)
 
 
@@ -58,6 +60,7 @@ def search_command() -> None:
 @click.option("--run", type=PATH, help="A run file: show every step that sees a hit.")
 @click.option("--steps", help="With --run: only what these steps train on, as 100:200.")
 @click.option("--ratings", type=PATH, help="Scores of the documents, where the lineage of the set has none.")
+@click.option("--with", "others", multiple=True, type=PATH, help="A further index: of a set that was appended.")
 @click.option("--limit", default=10, show_default=True, help="Hits shown.")
 @click.option("--offset", default=0, show_default=True, help="Hits passed over before.")
 @click.option("--sample", type=int, help="So many hits drawn uniformly instead of the first ones.")
@@ -65,18 +68,27 @@ def search_command() -> None:
 @click.option("--context", default=20, show_default=True, help="Tokens shown on each side.")
 def find_command(
     index: Path, text: str | None, ids: str | None, tokenizer: str | None, over: Path | None, where: str | None,
-    run: Path | None, steps: str | None, ratings: Path | None, limit: int, offset: int, sample: int | None, seed: int,
-    context: int, as_json: bool,
+    run: Path | None, steps: str | None, ratings: Path | None, others: tuple[Path, ...], limit: int, offset: int,
+    sample: int | None, seed: int, context: int, as_json: bool,
 ) -> None:  # fmt: skip
     """How often a text or a run of ids stands in the set, and where: document, place, context, score, step."""
     if (text is None) == (ids is None):
         raise BadQuery("name one thing to look for: a text, or --ids")
     query = text if text is not None else numbers(ids or "")
-    with searching.open_search(index, tokens=over, tokenizer=tokenizer, run=run, ratings=ratings) as search:
-        found = search.hits(
-            query, limit=limit, offset=offset, sample=sample, seed=seed, where=where, steps=steps_of(steps), context=context
-        )
-        plain = text is not None and where is None and steps is None
+    with ExitStack() as stack:
+        folders = [(index, over), *((further, None) for further in others)]
+        opened = [
+            stack.enter_context(
+                searching.open_search(i, tokens=o, tokenizer=tokenizer, run=run, ratings=ratings, member=number)
+            )
+            for number, (i, o) in enumerate(folders)
+        ]
+        search = opened[0]
+        found = searching.hits_over(
+            opened, query, limit=limit, offset=offset, sample=sample, seed=seed, where=where, steps=steps_of(steps),
+            context=context,
+        )  # fmt: skip
+        plain = text is not None and where is None and steps is None and not others
         variants = search.variants(text) if plain and text is not None else []
         as_text = search.as_text(text) if plain and text is not None and search.byte_level else None
     value = {**asdict(found), "variants": [asdict(v) for v in variants], "as_text": as_text} if as_json else None

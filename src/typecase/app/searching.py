@@ -3,6 +3,7 @@
     with open_search("work/index/demo", run="run.toml") as search:
         search.hits("the public domain", where="source = 'notes'")
         search.index.count([464, 1171])                     the index itself, by token ids
+    with open_search("work/index/demo", tokens="work/tokens/demo@") as search: ...        with the edits of its journal
 
 A hit is a place: its document and source, its tokens, the text around it, and, with a run, every step that trains on it.
 """
@@ -22,13 +23,17 @@ from typecase.app.verbs import tokenizer_for
 from typecase.errors import BadQuery, NotFound
 from typecase.store.index.answers import Stretch
 from typecase.store.index.filtered import Scope, count_within, positions_within
-from typecase.store.index.index import Index, open_index
+from typecase.store.index.index import Index, indexed_set, open_index
 from typecase.store.index.phrases import TextMatch, Variant, search_regex, variants
 from typecase.store.index.spelling import is_byte_level, text_count
+from typecase.store.journal.opening import split_edited
+from typecase.store.journal.view import EditedTokens
 from typecase.store.timeline.documents import DocumentFacts, Library
 from typecase.store.timeline.report import walk
 from typecase.store.timeline.timeline import Sighting, Timeline, open_timeline
 from typecase.store.tokenizer.tokenizer import Tokenizer
+from typecase.store.tokens.pair import find_pair
+from typecase.store.tokens.store import TokenStore
 
 Ints = npt.NDArray[np.int64]
 
@@ -99,6 +104,11 @@ class Search:
         mine = self.index.store.pair.prefix.resolve()
         for number, store in enumerate(self.timeline.stores):
             if store.pair.prefix.resolve() == mine:
+                if not _numbered_alike(store, self.index.store):
+                    raise BadQuery(
+                        f"the run reads {mine} with other documents or lengths than are searched: name the set in the run file"
+                        " as it is to be searched, with @ and a branch or entry behind it"
+                    )
                 return number
         raise BadQuery(f"the run does not read {mine}, which {self.index.folder} was made from")
 
@@ -290,6 +300,24 @@ class Search:
         self.close()
 
 
+def hits_over(
+    searches: Sequence[Search], query: str | Sequence[int], *, limit: int = 10, offset: int = 0, **options: Any
+) -> Searched:
+    """Hits in several indexes as if they were one, in their order: sets that were appended, each with an index of its own.
+
+    Documents tell by `member` which index they are of. Options as in `Search.hits`, without `sample`.
+    """
+    if options.get("sample") is not None and len(searches) > 1:
+        raise BadQuery("a sample is drawn from one index: merge the sets and index the new one, or page by offset")
+    total, hits, ids, left, skip = 0, list[Hit](), tuple[int, ...](), limit, offset
+    for search in searches:
+        found = search.hits(query, limit=left, offset=skip, **options)
+        hits += found.hits
+        total, ids = total + found.count, found.ids
+        left, skip = max(left - len(found.hits), 0), max(skip - found.count, 0)
+    return Searched(query if isinstance(query, str) else f"{len(query)} ids", ids, total, offset, tuple(hits))
+
+
 def open_search(
     index: Path | str,
     *,
@@ -297,16 +325,41 @@ def open_search(
     tokenizer: str | None = None,
     run: Timeline | Path | str | None = None,
     ratings: Path | None = None,
+    member: int = 0,
 ) -> Search:
     """Opens the index in a folder, with the documents, tokenizer and scores of its token set; `run` adds the steps of a run.
 
-    Raises NotFound when there is no index, FingerprintMismatch when its token set has changed since.
+    `tokens` names the set where it lies elsewhere, or as its journal says: `set@`, `set@branch`, `set@17`. Without, it is
+    searched as the run reads it, or as it lies. Raises NotFound when there is no index, FingerprintMismatch when its token set
+    has changed since, otherwise than by its own journal.
     """
     folder = Path(index)
     if not folder.is_dir():
         raise NotFound(f"{folder} holds no index: make one with `typecase index TOKENS -o {folder}`")
-    opened = open_index(folder, tokens)
-    library = Library(0, opened.store, ratings)
+    current = tokens is not None and split_edited(tokens)[1] == ""
+    if isinstance(run, Timeline) or run is None:
+        timeline = run
+    else:
+        timeline = open_timeline(run, ratings=ratings, edited=current)
+    opened = open_index(folder, tokens if timeline is None else _as_read(timeline, tokens or indexed_set(folder)))
+    library = Library(member, opened.store, ratings)
     reader = tokenizer_for(opened.store.pair.bin.parent, tokenizer)
-    timeline = run if isinstance(run, Timeline) else open_timeline(run, ratings=ratings) if run is not None else None
     return Search(opened, library, reader, timeline, owns_timeline=not isinstance(run, Timeline))
+
+
+def _as_read(timeline: Timeline, tokens: Path | str) -> Path | str:
+    """`tokens` as the run reads it, where it does not say itself which entry of its journal is meant."""
+    plain, at = split_edited(tokens)
+    if at is None:
+        mine = find_pair(plain).prefix
+        for store in timeline.stores:
+            if isinstance(store, EditedTokens) and store.pair.prefix.resolve() == mine.resolve():
+                return f"{mine}@{store.entry}"
+    return tokens
+
+
+def _numbered_alike(one: TokenStore, other: TokenStore) -> bool:
+    """Whether sequences have the same numbers and lengths in both, so that a place in the one is one in the other."""
+    if not any(isinstance(store, EditedTokens) and store.moved for store in (one, other)):
+        return True
+    return np.array_equal(one.lengths, other.lengths) and np.array_equal(one.document_index, other.document_index)

@@ -23,11 +23,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from typecase.core.edit.overlay import Overlay
 from typecase.core.suffix.find import count_one, find_many, find_one, occurs_longest, sort_keys
 from typecase.core.suffix.next import next_many, next_of
 from typecase.core.suffix.scan import crossings
 from typecase.core.suffix.tables import Tables
-from typecase.errors import BadQuery, NotFound, SchemaMismatch
+from typecase.errors import BadQuery, NotFound, SchemaMismatch, TryAgain
 from typecase.store.index import attribution, boolean, pages, sampling, smoothing, statistics
 from typecase.store.index.answers import (
     Found,
@@ -43,9 +44,11 @@ from typecase.store.index.answers import (
 )
 from typecase.store.index.layout import FLAT, Facts, read_shard
 from typecase.store.index.queries import I64, Batch, Queries, Query, as_batch, as_ids, refuse
-from typecase.store.index.recognise import Check, recognise
+from typecase.store.index.recognise import Check, recognise, signature
+from typecase.store.journal.opening import open_edited, split_edited
+from typecase.store.journal.view import EditedTokens
 from typecase.store.manifest import Manifest, read_manifest
-from typecase.store.tokens.pair import find_pair
+from typecase.store.tokens.pair import TokenPair, find_pair
 from typecase.store.tokens.store import TokenStore, open_tokens
 
 Clauses = Sequence[Query | Sequence[Query]]
@@ -55,17 +58,49 @@ Clauses = Sequence[Query | Sequence[Query]]
 def open_index(folder: Path | str, tokens: Path | str | None = None, *, check: Check = "stamp") -> Index:
     """Opens the index in `folder` over the token set `tokens`, by default the one that it was made from, where it lay.
 
-    `check` says how closely the set is looked at; see `recognise`. Raises NotFound, SchemaMismatch when the folder holds
-    another artifact, FingerprintMismatch when the set is not the one that was indexed, CorruptStore when a file is damaged.
+    With `@` behind its name the set is searched as its journal says (see `open_set`); without, as it lies, edits in place by
+    its journal included. `check` says how closely the set is looked at; see `recognise`. Raises
+    NotFound, SchemaMismatch when the folder holds another artifact, FingerprintMismatch when the set is not the one that was
+    indexed, CorruptStore when a file is damaged, TryAgain when it is being edited in place.
     """
     folder = Path(folder)
+    manifest = _manifest_of(folder)
+    path, at = split_edited(tokens) if tokens is not None else (_indexed_set(folder, manifest), None)
+    pair, facts = find_pair(path), Facts.of(manifest.decision, folder)
+    for _ in range(2):  # the first opening may itself end an application in place that was broken off
+        before = signature(pair)
+        opened = _opened(folder, facts, pair, at, check)
+        if signature(pair) == before:
+            return opened
+        opened.store.close()
+    raise TryAgain(f"{pair.prefix} was written to while it was opened: repeat when that is done")
+
+
+def _opened(folder: Path, facts: Facts, pair: TokenPair, at: str | None, check: Check) -> Index:
+    store = open_edited(pair.idx, at or None) if at is not None else open_tokens(pair.idx)
+    try:
+        taken_back = recognise(pair, facts, folder, check)
+        base = Index(folder, facts, store.base if isinstance(store, EditedTokens) else store, taken_back)
+        if at is None and taken_back is None:
+            return base
+        from typecase.store.index.edited import EditedIndex
+
+        return EditedIndex(base, store, taken_back)
+    except BaseException:
+        store.close()
+        raise
+
+
+def indexed_set(folder: Path | str) -> Path:
+    """The `.idx` of the set that the index in `folder` was made from. Raises NotFound where it lies there no more."""
+    return _indexed_set(Path(folder), _manifest_of(Path(folder)))
+
+
+def _manifest_of(folder: Path) -> Manifest:
     manifest = read_manifest(folder)
     if manifest.kind != "index":
         raise SchemaMismatch(f"{folder} holds {manifest.kind}, not an index: make one with `typecase index`")
-    pair = find_pair(tokens if tokens is not None else _indexed_set(folder, manifest))
-    facts = Facts.of(manifest.decision, folder)
-    recognise(pair, facts, folder, check)
-    return Index(folder, facts, open_tokens(pair.idx))
+    return manifest
 
 
 def _indexed_set(folder: Path, manifest: Manifest) -> Path:
@@ -80,12 +115,15 @@ def _indexed_set(folder: Path, manifest: Manifest) -> Path:
 class Index:
     """An open index; get one from `open_index`. `store` is the token set, `text` its tokens by position (tokens,)."""
 
-    def __init__(self, folder: Path, facts: Facts, store: TokenStore) -> None:
+    def __init__(self, folder: Path, facts: Facts, store: TokenStore, taken_back: Overlay | None = None) -> None:
+        """`taken_back` is laid over the `.bin` of `store`, where that was edited in place after it was indexed."""
         self.folder, self.facts, self.store = folder, facts, store
         self.dtype = facts.dtype
         self.num_tokens, self.num_documents = facts.num_tokens, facts.num_documents
         self.max_id = int(np.iinfo(facts.dtype).max)
         self.text: npt.NDArray[Any] = _text(folder / FLAT if facts.flat else store.pair.bin, facts)
+        if taken_back is not None and not facts.flat:
+            self.text = _restored(store, facts, taken_back)
         shards = [read_shard(folder, k, self.text[s.first_token : s.last_token]) for k, s in enumerate(facts.shards)]
         self.tables = Tables(facts.dtype, shards)
         self._kind, self._rows = self.tables.kind, self.tables.rows
@@ -282,6 +320,15 @@ def _text(path: Path, facts: Facts) -> npt.NDArray[Any]:
     if not facts.num_tokens:
         return np.zeros(0, facts.dtype)
     return np.memmap(path, facts.dtype, "r", shape=(facts.num_tokens,)).view(np.ndarray)
+
+
+def _restored(store: TokenStore, facts: Facts, taken_back: Overlay) -> npt.NDArray[Any]:
+    """The text as it was indexed: the pages that were edited in place are private copies, all others the file's."""
+    text = np.memmap(store.pair.bin, facts.dtype, "c", shape=(facts.num_tokens,)).view(np.ndarray)
+    begins = store.pointers[taken_back.sequences] // facts.dtype.itemsize + taken_back.starts
+    counts = taken_back.counts
+    text[np.arange(len(taken_back.new)) + np.repeat(begins - taken_back.offsets[:-1], counts)] = taken_back.new
+    return text
 
 
 def joined(parts: Sequence[tuple[I64, I64, int]]) -> NextTokens:

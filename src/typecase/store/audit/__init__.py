@@ -1,0 +1,1 @@
+"""Vocabularies read for an audit, wherever they lie, and what they hold, token by token."""
