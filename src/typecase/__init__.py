@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typecase.app.auditing import audit_compare as audit_compare
     from typecase.app.auditing import audit_corpus as audit_corpus
     from typecase.app.auditing import audit_tokenizer as audit_tokenizer
-    from typecase.app.editing import Aim as Aim
+    from typecase.app.edit_planning import Aim as Aim
     from typecase.app.editing import make_edits as make_edits
     from typecase.app.editing import plan_edits as plan_edits
     from typecase.app.health import doctor as doctor
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
     from typecase.store.tokens.store import TokenStore as TokenStore
 
 _HOMES = {
-    "Aim": "app.editing",
+    "Aim": "app.edit_planning",
     "AlreadyExists": "errors",
     "Artifact": "recipe.run",
     "BadProgram": "errors",

@@ -10,6 +10,7 @@ import click
 
 from typecase.app import editing
 from typecase.app.cli_search import steps_of
+from typecase.app.edit_planning import Aim
 from typecase.app.edit_printing import entry_lines, planned_lines
 from typecase.app.options import answer, json_option
 from typecase.app.printing import table
@@ -96,9 +97,9 @@ def _asked(given: dict[str, Any]) -> Any:
     return [one]
 
 
-def _aim(given: dict[str, Any]) -> editing.Aim:
+def _aim(given: dict[str, Any]) -> Aim:
     given["steps"] = steps_of(given.pop("steps"))
-    return editing.Aim(**given)
+    return Aim(**given)
 
 
 @edit_command.command(name="preview")
