@@ -106,3 +106,23 @@ def test_what_cannot_be_counted_is_refused(tmp_path: Path) -> None:
         read_census(tmp_path)
     assert cut_documents(np.array([5, 50, 1, 1]), 10) == [(0, 1), (1, 2), (2, 4)]
     assert cut_documents(np.zeros(0, np.int64), 10) == []
+
+
+def test_an_edited_view_is_counted_as_it_would_be_written(tmp_path: Path) -> None:
+    from typecase.core.edit.edit import AppendDocument, DeleteDocument, Replacement
+    from typecase.store.journal.materialise import materialise
+    from typecase.store.journal.opening import open_journal
+
+    prefix = tmp_path / "set" / "text_document"
+    prefix.parent.mkdir()
+    write_set(prefix, [[[1, 2, 3]], [[4, 5]], [[6, 6, 7, 8]], [[9]]])
+    with open_journal(prefix, write=True) as journal:
+        journal.record([Replacement(0, 1, [2], [5]), DeleteDocument(1), AppendDocument(([1, 1],))])
+        materialise(journal, tmp_path / "written")
+    made = [
+        run_stage(Count(num_ids=16), {"tokens": tokens}, tmp_path / f"census-{k}")
+        for k, tokens in enumerate((Path(f"{prefix}@"), tmp_path / "written"))
+    ]
+    view, written = (read_census(one.folder).census for one in made)
+    assert view.total.tolist() == written.total.tolist() == [0, 3, 0, 1, 0, 1, 2, 1, 1, 1, 0, 0, 0, 0, 0, 0]
+    assert view.in_documents.tolist() == written.in_documents.tolist()

@@ -29,6 +29,7 @@ from typecase.recipe.run import run_stage
 from typecase.store.audit.census import KeptCensus, merged, read_census
 from typecase.store.audit.table import CorpusFacts, TokenFacts, examine, join, token_table
 from typecase.store.audit.vocabulary import Vocabulary, open_vocabulary
+from typecase.store.journal.opening import split_edited
 from typecase.store.tokens.pair import find_pair
 
 
@@ -220,7 +221,7 @@ def _vocabulary(
     if named is not None:
         return open_vocabulary(named, pattern=pattern, special_tokens=special_tokens)
     for tokens in token_sets:
-        recorded = find_pair(tokens).bin.parent / TOKENIZER
+        recorded = find_pair(split_edited(tokens)[0]).bin.parent / TOKENIZER
         if recorded.is_dir():
             return open_vocabulary(recorded, pattern=pattern, special_tokens=special_tokens)
     raise BadQuery(f"{token_sets[0]} does not say which tokenizer made it: name one (`typecase doctor --guess` finds it)")

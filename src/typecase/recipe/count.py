@@ -31,10 +31,12 @@ from typecase.recipe.build import open_recorded_tokenizer
 from typecase.recipe.stage import Given, Report, Stage, Summary
 from typecase.store import shards
 from typecase.store.audit.census import NAME, KeptCensus, write_census
-from typecase.store.provenance import open_provenance
+from typecase.store.journal.opening import open_set, split_edited
+from typecase.store.journal.provenance import EditedProvenance, provenance_of
+from typecase.store.journal.view import EditedTokens
 from typecase.store.tokens.fingerprint import fingerprint
 from typecase.store.tokens.pair import find_pair
-from typecase.store.tokens.store import TokenStore, open_tokens
+from typecase.store.tokens.store import TokenStore
 
 _NAMED_SOURCES = 15
 OTHER = "(other)"
@@ -69,19 +71,23 @@ class Count(Stage):
 
     def content_of(self, role: str, path: Path) -> str:
         """A token set of any maker is known by its bytes."""
-        return fingerprint(find_pair(path))
+        plain, edited = split_edited(path)
+        if edited is None:
+            return fingerprint(find_pair(plain))
+        with open_set(path) as view:
+            return view.fingerprint()
 
     def check(self, given: Given) -> None:
-        with open_tokens(given["tokens"]) as store:
+        with open_set(given["tokens"]) as store:
             if store.dtype.kind not in "iu":
                 raise FixInput(f"{store.pair.prefix} holds {store.dtype}: only sets of integer ids can be counted")
 
     def shards(self, given: Given) -> Sequence[Run]:
-        with open_tokens(given["tokens"]) as store:
+        with open_set(given["tokens"]) as store:
             return cut_documents(store.document_lengths(), self.shard_tokens)
 
     def survey(self, given: Given, shard: Run, scratch: Path) -> Summary:
-        with open_tokens(given["tokens"]) as store:
+        with open_set(given["tokens"]) as store:
             num_ids = self.num_ids or vocabulary_size(store)
             names, labels = sources_of(store)
             threads = self.threads or available_cores()
@@ -94,7 +100,7 @@ class Count(Stage):
         return {"files": [name], "documents": shard[1] - shard[0], "num_ids": num_ids, "sources": list(names)}
 
     def decide(self, given: Given, summaries: Sequence[Summary], scratch: Path) -> dict[str, Any]:
-        with open_tokens(given["tokens"]) as store:
+        with open_set(given["tokens"]) as store:
             tokenizer = open_recorded_tokenizer(store.pair.bin.parent)
             num_ids = self.num_ids or (summaries[0]["num_ids"] if summaries else vocabulary_size(store))
             sources = summaries[0]["sources"] if summaries else list(sources_of(store)[0])
@@ -153,10 +159,14 @@ def vocabulary_size(store: TokenStore) -> int:
 
 def sources_of(store: TokenStore) -> tuple[tuple[str, ...], npt.NDArray[np.int64] | None]:
     """Names of the sources and, by document, which it is; (UNKNOWN,) and None for a set without provenance."""
-    provenance = open_provenance(store.pair.bin.parent)
+    provenance = provenance_of(store)
     if provenance is None:
         return (UNKNOWN,), None
-    column = shards.read_columns(provenance.path, ["source"]).column("source").combine_chunks()
+    if isinstance(provenance, EditedProvenance):
+        column = provenance.rows(np.arange(store.num_documents)).column("source")
+    else:
+        column = shards.read_columns(provenance.path, ["source"]).column("source")
+    column = pc.fill_null(column, UNKNOWN).combine_chunks()
     table = pc.value_counts(column)
     found = sorted(zip(table.field("counts").to_pylist(), table.field("values").to_pylist()), key=lambda x: (-x[0], str(x[1])))
     if not found:
@@ -210,7 +220,8 @@ class _Reader:
 
     def __init__(self, store: TokenStore) -> None:
         self._store = store
-        self._file = store.pair.bin.open("rb", buffering=0) if store.facts.contiguous else None
+        as_it_lies = store.facts.contiguous and not isinstance(store, EditedTokens)
+        self._file = store.pair.bin.open("rb", buffering=0) if as_it_lies else None
         self._buffer = np.empty(0, store.dtype)
 
     def read(self, run: Run, first_token: int, num_tokens: int) -> npt.NDArray[Any]:

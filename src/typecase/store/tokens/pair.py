@@ -60,6 +60,10 @@ def find_pair(path: Path | str) -> TokenPair:
     if not pair.idx.is_file() and path.suffix in (".bin", ".idx"):
         pair = TokenPair.at(path.with_suffix(""))
     missing = [file for file in (pair.idx, pair.bin) if not file.is_file()]
+    if len(missing) == 2 and "@" in path.name and Path(str(path).rpartition("@")[0]).exists():
+        raise NotFound(
+            f"{path} is a set as its journal says, and this needs one that lies on disk: write it with `typecase edit write`"
+        )
     if len(missing) == 2:
         raise NotFound(f"no token set at {path}: neither {pair.idx.name} nor {pair.bin.name} is in {path.parent}")
     if missing:
