@@ -1,5 +1,5 @@
 # make demo    the main job on real documents, base install alone
-# make test    the tests, in their own virtual environment
+# make test    the tests, in their own virtual environment (doc examples: make check)
 # make check   format, lint, types, floors, doc examples
 PYTHON ?= python3
 VENV := .venv
@@ -12,7 +12,7 @@ demo: $(DEMO)/ready
 	$(DEMO)/bin/python examples/demo.py
 
 test: $(VENV)/ready
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --ignore=tests/docs
 
 test-all: $(VENV)/ready
 	$(BIN)/python -m pytest -m "slow or not slow"
