@@ -126,6 +126,25 @@ def test_an_experiment_is_spread_by_one_seed_and_no_two_share_a_sample(place: Pa
     assert other.addressed != planned.addressed
 
 
+def test_draws_do_not_depend_on_where_a_file_lies(place: Path) -> None:
+    line = b'{"op": "inject", "text": " One fact.", "copies": 3}\n'
+    aim = tc.Aim(run=place / "run.json", seed=2)
+    plans = []
+    for name in ("a.jsonl", "elsewhere.jsonl"):
+        (place / name).write_bytes(line)
+        plans.append([(c.where, c.new) for c in tc.plan_edits(place / "tokens", place / name, aim).changes])
+    assert plans[0] == plans[1]
+
+
+def test_one_per_batch_holds_where_the_batch_size_climbs(place: Path) -> None:
+    ramped = settings_of("megatron-core", "tokens", split="100,0,0", rampup_batch_size=[4, 4, 24])
+    run = write_run(place / "ramped.json", ramped)
+    asked = [{"op": "inject", "tokens": [11, 12], "copies": 12, "type": "seq_start"}]
+    planned = tc.plan_edits(place / "tokens", asked, tc.Aim(run=run, steps=(0, 12), one_per_batch=True))
+    with tc.open_timeline(run) as timeline:
+        assert {seats[0].step for seats in timeline.seats(planned.addressed)} == set(range(12))
+
+
 def test_a_file_of_edits_in_json_lines_and_csv(place: Path) -> None:
     (place / "a.jsonl").write_text('{"op": "mask", "document": 2, "start": 1, "stop": 4, "fill": 0}\n')
     (place / "a.csv").write_text("op,document,start,stop,fill\nmask,2,1,4,0\n")

@@ -3,12 +3,12 @@
     {"op": "inject", "text": "…", "step": 412}   ->  a sample of that step, drawn  ->  Replacement(sequence, start, …)
     {"op": "replace", "find": "2019", …}         ->  every place of its tokens     ->  a Replacement each
 
-Draws are seeded by the seed, the request and the copy: leaving one request out changes none of the others.
+The samples of all injections without a place are drawn together, so that no two are the same; what an injection draws within
+its place follows from the seed, the number of its request and its copy.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,35 +68,34 @@ class Planner:
         found: list[Edit] = []
         sources: list[str] = []
         placed = self._spread(requests)
-        for request in requests:
+        for number, request in enumerate(requests):
             for copy in range(request.copies):
-                made = self._edits_of(request, *placed.get((request.where, copy), (None, self._rng(request, copy))))
+                rng = np.random.default_rng((self.aim.seed, number, copy))
+                made = self._edits_of(request, placed.get((number, copy)), rng)
                 found += made
                 sources += [request.where] * len(made)
         if not found:
             raise BadQuery("the requests find nothing to change")
         return found, sources
 
-    def _rng(self, request: Request, copy: int) -> np.random.Generator:
-        return np.random.default_rng((self.aim.seed, abs(hash_of(request.where)), copy))
-
-    def _spread(self, requests: Sequence[Request]) -> dict[tuple[str, int], tuple[int, np.random.Generator]]:
-        """A sample for every copy of every injection that names no place: distinct draws of one seed."""
-        wanted = [(r.where, copy) for r in requests if r.op == "inject" and not _has_place(r) for copy in range(r.copies)]
+    def _spread(self, requests: Sequence[Request]) -> dict[tuple[int, int], int]:
+        """A sample for every copy of every injection that names no place, by the number of the request and the copy."""
+        unplaced = [(k, r) for k, r in enumerate(requests) if r.op == "inject" and not _has_place(r)]
+        wanted = [(k, copy) for k, request in unplaced for copy in range(request.copies)]
         if not wanted:
             return {}
         timeline = self._run("an injection that names no place")
         steps = self.aim.steps or (0, timeline.num_steps or 0)
-        batches = [timeline.plan.schedule.batch(s, timeline.num_samples).indices.ravel() for s in range(*steps)]
-        pool = np.unique(np.concatenate([np.zeros(0, np.int64), *batches]))
-        pool = pool[pool >= 0]
+        read = [timeline.plan.schedule.batch(s, timeline.num_samples).indices.ravel() for s in range(*steps)]
+        pool = np.concatenate([np.zeros(0, np.int64), *read])
+        batches = np.repeat(np.arange(*steps), [len(indices) for indices in read])
+        keep = pool >= 0
+        keep[keep] &= timeline.laid.reads(pool[keep]).members == self.aim.member
         if self.aim.policy is not None:
-            pool = np.intersect1d(pool, chosen_by(timeline, self.aim.policy, seed=self.aim.seed))
-        members = timeline.laid.reads(pool).members
-        pool = pool[members == self.aim.member]
-        size = timeline.plan.schedule.batch_size(steps[0]) if self.aim.one_per_batch and len(pool) else None
-        drawn = spread(len(wanted), 1, over=pool, seed=self.aim.seed, batch_size=size)
-        return {key: (placement.sample, placement.rng) for key, placement in zip(wanted, drawn, strict=True)}
+            keep &= np.isin(pool, chosen_by(timeline, self.aim.policy, seed=self.aim.seed))
+        apart = batches[keep] if self.aim.one_per_batch else None
+        drawn = spread(len(wanted), 1, over=pool[keep], seed=self.aim.seed, batches=apart)
+        return {key: placement.sample for key, placement in zip(wanted, drawn, strict=True)}
 
     def _edits_of(self, request: Request, drawn: int | None, rng: np.random.Generator) -> list[Edit]:
         try:
@@ -231,8 +230,3 @@ def _span_replaced(place: inject.Sample, start: int, stop: int, text: npt.NDArra
 
 def _has_place(request: Request) -> bool:
     return any(getattr(request, name) is not None for name in ("sample", "step", "document", "sequence"))
-
-
-def hash_of(text: str) -> int:
-    """A number of 63 bits that names `text`, the same everywhere."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1

@@ -21,7 +21,7 @@ from typecase.core.edit.inject import (
     seq_shuffle,
     seq_start,
 )
-from typecase.core.edit.spread import over_steps, spread
+from typecase.core.edit.spread import spread
 from typecase.errors import BadQuery
 
 
@@ -146,7 +146,7 @@ def test_a_token_read_twice_becomes_one_thing() -> None:
 def test_spread_is_pinned() -> None:
     """Changing these is a decision: experiments would not repeat."""
     assert [p.sample for p in spread(2, 3, over=range(1000), seed=7)] == SAMPLES
-    assert [p.sample for p in spread(2, 3, over=range(1000), seed=7, batch_size=10)] == BATCHED
+    assert [p.sample for p in spread(2, 3, over=range(1000), seed=7, batches=np.arange(1000) // 10)] == BATCHED
 
 
 SAMPLES = [577, 682, 895, 940, 622, 775]
@@ -155,9 +155,11 @@ BATCHED = [578, 669, 870, 894, 608, 771]
 
 @given(texts=st.integers(0, 5), copies=st.integers(1, 4), seed=st.integers(0, 9), batch=st.none() | st.integers(1, 4))
 def test_spread_draws_without_replacement(texts: int, copies: int, seed: int, batch: int | None) -> None:
-    over = list(over_steps([0, 3, 4, 9, 11, 12, 13, 20, 21, 22, 23, 24, 30, 31, 32, 33, 34, 35, 36, 37], 4))
-    placed = spread(texts, copies, over=over, seed=seed, batch_size=batch)
+    steps = [0, 3, 4, 9, 11, 12, 13, 20, 21, 22, 23, 24, 30, 31, 32, 33, 34, 35, 36, 37]
+    over = [4 * step + k for step in steps for k in range(4)]
+    batches = None if batch is None else np.array(over) // batch
+    placed = spread(texts, copies, over=over, seed=seed, batches=batches)
     assert [(p.text, p.copy) for p in placed] == [(t, c) for t in range(texts) for c in range(copies)]
     units = [p.sample if batch is None else p.sample // batch for p in placed]
     assert len(set(units)) == len(units) and {p.sample for p in placed} <= set(over)
-    assert placed == spread(texts, copies, over=over, seed=seed, batch_size=batch)
+    assert placed == spread(texts, copies, over=over, seed=seed, batches=batches)

@@ -147,10 +147,10 @@ def test_10_no_two_injections_get_the_same_draws() -> None:
     draws = [tuple(p.rng.integers(0, 1 << 30, 4).tolist()) for p in placed]
     assert len(set(draws)) == 12
     assert [p.rng.integers(0, 1 << 30, 4).tolist() for p in spread(3, 4, over=range(100), seed=1234)] == [*map(list, draws)]
-    one_a_batch = spread(3, 4, over=range(96), seed=1, batch_size=8)
+    one_a_batch = spread(3, 4, over=range(96), seed=1, batches=np.arange(96) // 8)
     assert len({p.sample // 8 for p in one_a_batch}) == 12
     with pytest.raises(BadQuery, match="13 injections, one a batch"):
-        spread(13, 1, over=range(96), seed=1, batch_size=8)
+        spread(13, 1, over=range(96), seed=1, batches=np.arange(96) // 8)
 
 
 def test_25_looking_never_opens_for_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ def test_every_text_stands_in_its_sample(tmp_path: Path, framework: str, kind: s
         open_timeline(write_run(tmp_path / "run.json", settings)) as timeline,
         open_journal(tmp_path / "a", write=True) as journal,
     ):
-        placements = spread(2, 3, over=range(60), seed=4, batch_size=8)
+        placements = spread(2, 3, over=range(60), seed=4, batches=np.arange(60) // 8)
         done = perturb(journal, timeline, TEXTS, placements, kind=kind)
         assert [(d.text, d.copy, d.index) for d in done] == [(p.text, p.copy, p.sample) for p in placements]
         view = journal.view()
