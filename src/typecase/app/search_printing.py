@@ -20,8 +20,6 @@ def found_lines(found: Searched, variants: Sequence[Variant], as_text: int | Non
     ]
     if as_text is not None:
         lines[0] += f", {as_text:,} times as text however it is cut into tokens"
-    if found.note:
-        lines.append(f"  {found.note}")
     variants = [v for v in variants[1:] if v.count]
     if variants:
         rows = [(f"{v.count:,}", repr(v.text), v.reason) for v in variants]

@@ -64,7 +64,6 @@ class Searched:
     count: int
     offset: int
     hits: tuple[Hit, ...]
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

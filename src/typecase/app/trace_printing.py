@@ -80,7 +80,8 @@ def plan_lines(found: RunReport) -> list[str]:
     lines = [
         f"{found.framework}, {found.split}: {steps}, {found.samples_trained:,} of {found.samples_offered:,} samples"
         f" of {found.sample_tokens:,} tokens",
-        f"  {found.trained_tokens:,} tokens trained, {found.padding_tokens:,} slots of padding",
+        f"  {found.trained_tokens:,} tokens trained, {found.padding_tokens:,} slots of padding,"
+        f" {found.cut_tokens:,} tokens cut off",
         *(f"  {note}" for note in found.notes),
     ]
     for member in found.members:

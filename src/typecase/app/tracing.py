@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -312,17 +313,11 @@ def _with_blank(timeline: Timeline, tokenizer: str | None, text: str) -> str:
     return f"with a blank before it: {hits:,} in the set" if hits else ""
 
 
-class _opened:
+@contextmanager
+def _opened(run: Timeline | Path | str, split: Split, changes: Changes) -> Iterator[Timeline]:
     """A timeline that was given stays open; one that is opened here is closed here."""
-
-    def __init__(self, run: Timeline | Path | str, split: Split, changes: Changes) -> None:
-        self._given = run if isinstance(run, Timeline) else None
-        self._open: Callable[[], Timeline] = lambda: open_timeline(run, changes=changes, split=split)  # type: ignore[arg-type]
-
-    def __enter__(self) -> Timeline:
-        self.timeline = self._given or self._open()
-        return self.timeline
-
-    def __exit__(self, *_: object) -> None:
-        if self._given is None:
-            self.timeline.close()
+    if isinstance(run, Timeline):
+        yield run
+        return
+    with open_timeline(run, changes=changes, split=split) as timeline:
+        yield timeline

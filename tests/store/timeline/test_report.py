@@ -9,6 +9,7 @@ import pytest
 
 from tests.store.timeline.runs import FRAMEWORKS, make_set, settings_of, write_run
 from tests.store.timeline.test_timeline import LENGTHS, opened
+from typecase.core.order.tables import Tables
 from typecase.errors import Conflict
 from typecase.store.timeline.report import compare, report
 from typecase.store.timeline.timeline import Timeline, open_timeline
@@ -53,6 +54,14 @@ def test_padding_is_counted(tmp_path: Path) -> None:
         found = report(timeline)
         short = sum(s.padding for step in range(20) for s in timeline.at(step))
         assert found.padding_tokens == short > 0
+        tables = timeline.laid
+        assert isinstance(tables, Tables)
+        held = [
+            sum(LENGTHS[d] for d in tables.sequences[tables.rows[k, 0] : tables.rows[k + 1, 0]]) + 1
+            for k in range(len(tables.rows) - 1)
+        ]
+        samples = [s.sample for step in range(20) for s in timeline.at(step)]
+        assert found.cut_tokens == sum(max(held[k] - 17, 0) for k in samples) > 0
 
 
 def test_skipped_steps_are_consumed_and_not_counted(tmp_path: Path) -> None:

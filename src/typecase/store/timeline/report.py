@@ -11,14 +11,16 @@ and whether the order of what was already trained is still the same. Price: ever
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
+from typecase.core.order.blend import BlendTables
 from typecase.core.order.coverage import Coverage
-from typecase.core.order.order import Reads
+from typecase.core.order.order import Laid, Reads
+from typecase.core.order.tables import Tables
 from typecase.errors import BadQuery, Conflict, NotFound
 from typecase.store.timeline.documents import Library
 from typecase.store.timeline.timeline import Timeline
@@ -57,7 +59,8 @@ class MemberReport:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """A run in numbers. `padding_tokens` are slots without a token; a sample's tokens count once, its last label included."""
+    """A run in numbers. `padding_tokens` are slots without a token, `cut_tokens` those that a packing of whole documents cuts
+    off its samples; a sample's tokens count once, its last label included."""
 
     framework: str
     split: str
@@ -67,6 +70,7 @@ class RunReport:
     sample_tokens: int
     trained_tokens: int
     padding_tokens: int
+    cut_tokens: int
     members: tuple[MemberReport, ...]
     notes: tuple[str, ...]
 
@@ -101,11 +105,14 @@ def report(timeline: Timeline, *, by: Sequence[str] = ("source", "domain")) -> R
         groupings += [found for column in by if (found := _grouping(library, column)) is not None]
         names.append(groupings)
     coverages = [[Coverage.empty(codes, len(labels)) for _, labels, codes in groupings] for groupings in names]
-    trained = samples = again = 0
+    trained = samples = again = cut = 0
+    uncut = _uncut(timeline.laid)
     for steps, reads, visits in walk(timeline, 0, timeline.num_steps):
         trained += int(reads.packing.sample_tokens.sum())
         samples += len(steps)
         again += int(np.count_nonzero(visits))
+        if uncut is not None:
+            cut += int(np.maximum(uncut.reads(reads.indices).packing.sample_tokens - timeline.laid.sample_tokens, 0).sum())
         for member, groups in enumerate(coverages):
             for coverage in groups:
                 coverage.add(reads, steps, visits, member)
@@ -125,9 +132,20 @@ def report(timeline: Timeline, *, by: Sequence[str] = ("source", "domain")) -> R
         sample_tokens=timeline.laid.sample_tokens,
         trained_tokens=trained,
         padding_tokens=samples * timeline.laid.sample_tokens - trained,
+        cut_tokens=cut,
         members=tuple(members),
         notes=tuple(notes),
     )
+
+
+def _uncut(laid: Laid) -> Laid | None:
+    """The same order with its samples whole, where it packs whole documents; None where no sample is ever too long."""
+    if isinstance(laid, BlendTables):
+        members = [_uncut(member) for member in laid.members]
+        held = tuple(member for member in members if isinstance(member, Tables))
+        return replace(laid, members=held) if len(held) == len(members) else None
+    whole = isinstance(laid, Tables) and bool(np.all(laid.rows[:, 1] == 0))
+    return replace(laid, cuts=False) if whole and isinstance(laid, Tables) else None
 
 
 def walk(timeline: Timeline, first: int, last: int | None) -> Iterator[tuple[Ints, Reads, Ints]]:

@@ -32,7 +32,7 @@ from typecase.store.timeline.documents import DocumentFacts, Library
 from typecase.store.timeline.frameworks import RunPlan, plan_run
 from typecase.store.timeline.indexes import read_indexes
 from typecase.store.timeline.labels import prefixes_of
-from typecase.store.timeline.samples import Sample, Samples, Seat
+from typecase.store.timeline.samples import Samples, Seat
 from typecase.store.timeline.settings import Settings, read_settings
 from typecase.store.tokens.store import TokenStore
 
@@ -259,6 +259,3 @@ def _epochs(seen: Sightings, sequences: Ints) -> Ints:
     epochs = np.empty(len(sequences), np.int64)
     epochs[order] = total - base
     return epochs
-
-
-__all__ = ["Sample", "Samples", "Seat", "Sighting", "Timeline", "open_timeline"]
