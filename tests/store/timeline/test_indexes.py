@@ -108,6 +108,17 @@ def test_a_blend_is_written_and_read_back(tmp_path: Path) -> None:
             assert np.array_equal(built.samples(every).padded(), read.samples(every).padded())
 
 
+def test_blends_of_two_runs_share_a_cache(tmp_path: Path) -> None:
+    make_set(tmp_path / "a", LENGTHS)
+    make_set(tmp_path / "b", LENGTHS[::-1], first_id=10_000)
+    data = {"data_path": [0.75, "a", 0.25, "b"]}
+    runs = [write_run(tmp_path / f"{n}.json", settings_of("megatron-core", "a", train_iters=n) | data) for n in (20, 30)]
+    for run in runs:
+        tracing.order_write(run, tmp_path / "cache", tokenizer=TOKENIZER)
+    for run in runs:
+        assert tracing.order_check(run, indexes=tmp_path / "cache").agree
+
+
 def test_files_of_another_seed_split_or_set_are_told(tmp_path: Path) -> None:
     make_set(tmp_path / "a", LENGTHS)
     run = write_run(tmp_path / "run.json", settings_of("gpt-neox", "a"))

@@ -119,8 +119,8 @@ def _read_megatron(plan: RunPlan, stores: Sequence[TokenStore], lengths: Sequenc
             place, dataset_path=str(stores[0].pair.prefix), num_samples=order.num_samples, class_name="GPTDataset", **asked
         )
         return _uncut(plan, read_megatron_index(the_match(found), lengths[0], extra=extra))
-    found = find_megatron_indexes(place, class_name="BlendedDataset", **asked)
-    blend = the_match(found)
+    sized = {"num_samples": order.size} if order.weights is not None else {}
+    blend = the_match(find_megatron_indexes(place, class_name="BlendedDataset", **sized, **asked))
     sets = members_of(blend, find_megatron_indexes(place))
     tables = [_uncut(plan, read_megatron_index(s, held, extra=extra)) for s, held in zip(sets, lengths, strict=True)]
     return read_megatron_blend(blend, tables)
