@@ -18,11 +18,14 @@ from hashlib import blake2b
 
 from typecase.errors import BadQuery
 
-STATUSES = ("ok", "empty_text", "rater_failed")
+STATUSES = ("ok", "empty_text", "rater_failed", "repaired", "partial")
 """Why a document has a rating or has none. Codes are stable: new ones are added at the end.
 
-`ok` rated; `empty_text` nothing or white space only; `rater_failed` the rater gave no usable answer.
+`ok` rated; `empty_text` nothing or white space only; `rater_failed` the rater gave no usable answer; `repaired` rated, from an
+answer that had to be read with care; `partial` some of the scores or the domain are missing, the others hold.
 """
+RATED = frozenset(("ok", "repaired"))
+"""Statuses of a document that has every score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,7 @@ class Rubric:
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """What one rater says of one document. Without a rating (`status` other than ok) every value is None.
+    """What one rater says of one document. A value that the rater did not give is None; see STATUSES.
 
     `scores` are expected values on the rubric's scale; confidences lie in [0, 1]; `rated_bytes` counts what was read.
     """
@@ -132,9 +135,10 @@ class Rating:
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
             raise ValueError(f"unknown status '{self.status}'; known are {', '.join(STATUSES)}")
-        values = [*self.scores.values(), self.confidence]
-        if not all((value is None) != (self.status == "ok") for value in values):
-            raise ValueError(f"a rating has every score if its status is ok, and none otherwise: {self}")
+        missing = [value is None for value in self.scores.values()]
+        whole = not any(missing) if self.status in RATED else all(missing)
+        if self.status != "partial" and not whole:
+            raise ValueError(f"a rating has every score if its status is ok or repaired, and none if it failed: {self}")
 
 
 def _plain(name: str) -> str:

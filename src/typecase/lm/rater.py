@@ -8,7 +8,7 @@ tests: it says what a document's bytes imply by a fixed rule, and needs no weigh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Protocol
@@ -22,12 +22,43 @@ F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 
-OK, EMPTY_TEXT, RATER_FAILED = range(len(STATUSES))
+OK, EMPTY_TEXT, RATER_FAILED, REPAIRED, PARTIAL = range(len(STATUSES))
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRating:
+    """What a rater said of one window of a long document: bytes [start, stop) of its text, tokens, expected scores, domain."""
+
+    start: int
+    stop: int
+    tokens: int
+    scores: Mapping[str, float | None]
+    domain: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What some raters can say more of each document; rows as in `Ratings`.
+
+    levels       int8 (docs, criteria)      the whole level as it was answered or is likeliest; 0 where missing
+    surety       float32 (docs, criteria)   chance of that level; NaN where the rater tells none
+    label_mass   float32 (docs,)            least share of the model's wish that went to any label at all; NaN untold
+    codes        reason codes, in the order they were found; () where nothing was remarkable
+    raw          the answer as it came, or None
+    windows      what was said of each window, in order; () where the text was read whole
+    """
+
+    levels: npt.NDArray[np.int8]
+    surety: F32
+    label_mass: F32
+    codes: tuple[tuple[str, ...], ...]
+    raw: tuple[str | None, ...]
+    windows: tuple[tuple[WindowRating, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Ratings:
-    """Ratings of a batch, a row a document. Where `status` is not 0 (ok) scores and confidences are NaN, domain -1.
+    """Ratings of a batch, a row a document. What was not rated is NaN, its domain -1; see STATUSES.
 
     scores             float32 (docs, criteria)  expected values on the rubric's scale, columns as rubric.columns
     domain             int16 (docs,)             row in rubric.labels
@@ -46,22 +77,23 @@ class Ratings:
     confidence: F32
     status: U8
     rated_bytes: I64
+    detail: Detail | None = None
 
     def __post_init__(self) -> None:
         shape = (len(self.status), len(self.rubric.criteria))
         if self.scores.shape != shape or self.domain_chances.shape != (shape[0], len(self.rubric.domains)):
             raise ValueError(f"ratings of {shape[0]} documents need scores of shape {shape}, got {self.scores.shape}")
-        rated = self.status == OK
-        if np.isnan(self.scores[rated]).any() or not np.isnan(self.scores[~rated]).all():
-            raise ValueError("a document has every score if its status is ok, and none otherwise")
+        failed = (self.status == EMPTY_TEXT) | (self.status == RATER_FAILED)
+        if np.isnan(self.scores[self.rated]).any() or not np.isnan(self.scores[failed]).all():
+            raise ValueError("a document has every score if its status is ok or repaired, and none if it failed")
 
     def __len__(self) -> int:
         return len(self.status)
 
     @property
     def rated(self) -> npt.NDArray[np.bool_]:
-        """Which documents have a rating, bool (docs,)."""
-        rated: npt.NDArray[np.bool_] = self.status == OK
+        """Which documents have every score, bool (docs,)."""
+        rated: npt.NDArray[np.bool_] = (self.status == OK) | (self.status == REPAIRED)
         return rated
 
     def domain_names(self) -> list[str | None]:
@@ -75,16 +107,19 @@ class Ratings:
 
     def row(self, doc: int) -> Rating:
         """The rating of one document."""
-        ok = bool(self.status[doc] == OK)
         label = int(self.domain[doc])
         return Rating(
-            {c: float(self.scores[doc, k]) if ok else None for k, c in enumerate(self.rubric.columns)},
+            {c: _value(self.scores[doc, k]) for k, c in enumerate(self.rubric.columns)},
             self.rubric.labels[label] if label >= 0 else None,
-            float(self.domain_confidence[doc]) if label >= 0 else None,
-            float(self.confidence[doc]) if ok else None,
+            _value(self.domain_confidence[doc]),
+            _value(self.confidence[doc]),
             STATUSES[int(self.status[doc])],
             int(self.rated_bytes[doc]),
         )
+
+
+def _value(number: np.float32) -> float | None:
+    return None if np.isnan(number) else float(number)
 
 
 class Rater(Protocol):
