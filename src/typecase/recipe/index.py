@@ -4,7 +4,7 @@
     work     a shard is read, its suffixes sorted, its files written
     finish   the copy of the tokens is forced to disk, where one was needed
 
-    shard-00000.sa .keys.npy .ends.npy .ids.npy .first.npy      4.4 bytes a token; see `store.index.layout`
+    shard-00000.sa .keys.npy .ends.npy .marks.npy .ids.npy .first.npy      4.5 bytes a token; see `store.index.layout`
     tokens.bin                                                  only for sets whose sequences have gaps or another order
 
 Any token set will do, ours or foreign, by folder or prefix. Where shards are cut follows from `memory_bytes` and the set, not
@@ -46,6 +46,7 @@ class Index(Stage):
     """`memory_bytes` bounds one worker, and so the shard; `threads` sort one shard together, 0 means every core."""
 
     verb: ClassVar[str] = "index"
+    version: ClassVar[int] = 2
     needs: ClassVar[tuple[str, ...]] = ("tokens",)
     gives: ClassVar[str] = "index"
     libraries: ClassVar[tuple[str, ...]] = ()

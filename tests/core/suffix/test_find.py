@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from typecase.core.suffix.build import suffix_array
 from typecase.core.suffix.find import count_one, find_many, find_one, rank_range, sort_keys
 from typecase.core.suffix.longest import longest_matches
+from typecase.core.suffix.marks import mark_changes
 from typecase.core.suffix.next import next_of, num_ending, successors
 from typecase.core.suffix.scan import any_within, crossings, find_within
 from typecase.core.suffix.tables import Suffixes, Tables, any_end, digit_bits, end_bits, first_tokens, sample_keys
@@ -32,7 +33,8 @@ def shard(docs: Sequence[Sequence[int]], dtype: str, *, table: bool = True) -> S
     width = digit_bits(low, high)
     ids, first = first_tokens(text, positions, 1 << 16)
     keys = sample_keys(text, positions, bits, low, width, 64 // width)
-    return Suffixes(text, positions, bits, keys, ids if table else None, first if table else None)
+    marks = mark_changes(text, positions, bits)
+    return Suffixes(text, positions, bits, keys, marks, ids if table else None, first if table else None)
 
 
 def documents(max_id: int) -> st.SearchStrategy[list[list[int]]]:

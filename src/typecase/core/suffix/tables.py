@@ -4,6 +4,7 @@
              RANKS ─> positions (n,) uint32       the suffix array: positions in suffix order
              ENDS ──> words (n/64,) uint64        bit p: token p ends its document
              KEYS ──> keys (n/32,) uint64         the first tokens of every 32nd suffix, packed
+    MARKS ─> words (n/64,) uint64        bit r: the suffix at rank r begins with another two tokens than the one before it
              FIRST ─> ranks (distinct + 1,)       where the suffixes that begin with each id begin
              IDS ───> ids (distinct,)             the ids that occur; absent where FIRST is dense
 
@@ -27,7 +28,7 @@ from numba.np.numpy_support import carray
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 
-TEXT, SIZE, RANKS, ENDS, KEYS, FIRST, IDS, NUM_IDS, LOW, HIGH, BITS, PER_KEY, BASE, MODE, NUM_FIELDS = range(15)
+TEXT, SIZE, RANKS, ENDS, KEYS, MARKS, FIRST, IDS, NUM_IDS, LOW, HIGH, BITS, PER_KEY, BASE, MODE, NUM_FIELDS = range(16)
 SPARSE, DENSE, NO_TABLE = range(3)
 STRIDE = 32
 """A key for every so many suffixes: 1/4 byte a token."""
@@ -43,6 +44,7 @@ class Suffixes:
     positions: npt.NDArray[np.uint32]  # (n,)
     ends: U64  # (ceil(n / 64),)
     keys: U64  # (ceil(n / STRIDE),)
+    marks: U64  # (ceil(n / 64),)
     ids: I64 | None  # (distinct,)
     first: I64 | None  # (distinct + 1,)
 
@@ -68,6 +70,7 @@ class Tables:
         row[[SIZE, LOW, HIGH, BITS, PER_KEY, BASE]] = len(shard.text), low, high, bits, 64 // bits, base
         row[TEXT], row[RANKS] = self._address(shard.text), self._address(shard.positions)
         row[ENDS], row[KEYS] = self._address(shard.ends), self._address(shard.keys)
+        row[MARKS] = self._address(shard.marks)
         row[MODE] = NO_TABLE
         if shard.ids is None or shard.first is None:
             return
@@ -118,6 +121,11 @@ def ends_of(row: Any) -> Any:
 @njit(cache=True, nogil=True)
 def keys_of(row: Any) -> Any:
     return carray(_pointer(row[KEYS]), (row[SIZE] + STRIDE - 1) // STRIDE, np.uint64)
+
+
+@njit(cache=True, nogil=True)
+def marks_of(row: Any) -> Any:
+    return carray(_pointer(row[MARKS]), (row[SIZE] + 63) // 64, np.uint64)
 
 
 @njit(cache=True, nogil=True)

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from typecase.core.edit.overlay import Overlay
 from typecase.core.suffix.build import suffix_array
 from typecase.core.suffix.find import find_many, find_one, sort_keys
+from typecase.core.suffix.marks import mark_changes
 from typecase.core.suffix.next import next_of
 from typecase.core.suffix.scan import find_within
 from typecase.core.suffix.tables import Suffixes, Tables, digit_bits, end_bits, first_tokens, sample_keys
@@ -336,7 +337,9 @@ def _tables(dtype: np.dtype[Any], text: npt.NDArray[Any], ends: I64) -> Tables:
     width = digit_bits(low, high)
     keys = sample_keys(text, positions, bits, low, width, 64 // width)
     ids, first = first_tokens(text, positions, max(_MOST_IDS, len(text) // 64))
-    return Tables(dtype, [Suffixes(text, positions, bits, keys, ids if len(ids) else None, first if len(ids) else None)])
+    marks = mark_changes(text, positions, bits)
+    table = (ids, first) if len(ids) else (None, None)
+    return Tables(dtype, [Suffixes(text, positions, bits, keys, marks, *table)])
 
 
 def _found(text: npt.NDArray[Any], ends: I64, ids: I64) -> I64:

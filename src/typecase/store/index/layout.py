@@ -3,11 +3,12 @@
     shard-00000.sa           positions of all suffixes in order, uint32, counted from the first token of the shard
     shard-00000.keys.npy     the first tokens of every 32nd suffix in 64 bits
     shard-00000.ends.npy     a bit for every token: its document ends with it
+    shard-00000.marks.npy    a bit for every suffix: it begins with another two tokens than the one before it
     shard-00000.ids.npy      the ids that occur, and
     shard-00000.first.npy    where the suffixes that begin with each begin; both empty where nearly every token is another
     tokens.bin               the tokens end to end, only for a set whose sequences do not lie so in its own .bin
 
-A shard is a run of whole documents. 4 + 1/4 + 1/8 bytes a token, and 12 to 16 for each id that occurs.
+A shard is a run of whole documents. 4 + 1/4 + 1/8 + 1/8 bytes a token, and 12 to 16 for each id that occurs.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 from typecase.core.suffix.build import suffix_array
+from typecase.core.suffix.marks import mark_changes
 from typecase.core.suffix.tables import Suffixes, digit_bits, end_bits, first_tokens, sample_keys
 from typecase.errors import CorruptStore, FixInput
 from typecase.store.atomic import atomic_path
 
-FORMAT = 1
+FORMAT = 2
 FLAT = "tokens.bin"
 MOST_TOKENS = (1 << 32) - 1
 _FEW_IDS, _TOKENS_AN_ID = 1 << 16, 64
@@ -121,9 +123,9 @@ def _merged(shards: list[Shard]) -> list[Shard]:
 
 
 def shard_files(number: int) -> tuple[str, ...]:
-    """Names of the array, keys, ends, ids and first ranks of a shard."""
+    """Names of the array, keys, ends, marks, ids and first ranks of a shard."""
     stem = f"shard-{number:05d}"
-    return (f"{stem}.sa", f"{stem}.keys.npy", f"{stem}.ends.npy", f"{stem}.ids.npy", f"{stem}.first.npy")
+    return (f"{stem}.sa", f"{stem}.keys.npy", f"{stem}.ends.npy", f"{stem}.marks.npy", f"{stem}.ids.npy", f"{stem}.first.npy")
 
 
 def write_shard(out: Path, number: int, tokens: npt.NDArray[Any], ends: npt.NDArray[np.int64], *, threads: int) -> list[str]:
@@ -140,8 +142,9 @@ def write_shard(out: Path, number: int, tokens: npt.NDArray[Any], ends: npt.NDAr
     low, high = int(tokens[positions[0]]), int(tokens[positions[-1]])
     width = digit_bits(low, high)
     keys = sample_keys(tokens, positions, bits, low, width, 64 // width)
+    marks = mark_changes(tokens, positions, bits, threads=threads)
     ids, first = first_tokens(tokens, positions, max(_FEW_IDS, len(tokens) // _TOKENS_AN_ID))
-    for name, array in zip(names[1:], (keys, bits, ids, first), strict=True):
+    for name, array in zip(names[1:], (keys, bits, marks, ids, first), strict=True):
         with atomic_path(out / name) as temporary, temporary.open("wb") as file:
             np.save(file, array)
     return list(names)
@@ -156,10 +159,12 @@ def read_shard(folder: Path, number: int, tokens: npt.NDArray[Any]) -> Suffixes:
         raise CorruptStore(f"{path} {found}, expected {4 * len(tokens)}: index again")
     positions = np.memmap(path, np.dtype("<u4"), "r")
     try:
-        keys, ends, ids, first = (np.load(folder / name, mmap_mode="r") for name in names[1:])
+        keys, ends, marks, ids, first = (np.load(folder / name, mmap_mode="r") for name in names[1:])
     except (OSError, ValueError) as error:
         raise CorruptStore(f"shard {number} of {folder} cannot be read ({error}): index again") from None
-    suffixes = Suffixes(tokens, positions, ends, keys, ids if len(ids) else None, first if len(ids) else None)
-    if len(keys) != (len(tokens) + 31) // 32 or len(ends) != (len(tokens) + 63) // 64 or len(first) not in (0, len(ids) + 1):
+    suffixes = Suffixes(tokens, positions, ends, keys, marks, ids if len(ids) else None, first if len(ids) else None)
+    words = (len(tokens) + 63) // 64
+    sizes = (len(keys), len(ends), len(marks)) == ((len(tokens) + 31) // 32, words, words)
+    if not sizes or len(first) not in (0, len(ids) + 1):
         raise CorruptStore(f"shard {number} of {folder} has files that do not belong together: index again")
     return suffixes
