@@ -135,6 +135,28 @@ def test_small_tasks_on_small_texts(text):
     assert array.tolist() == naive_array(tokens, ends)
 
 
+@pytest.mark.parametrize("name", ["natural", "fibonacci", "a document again and again", "documents of one token", "runs"])
+@pytest.mark.parametrize("wide_from", [build.WIDE_FROM, 1])
+def test_reducing_at_every_level(name, wide_from, monkeypatch):
+    tokens, ends = LONG[name]
+    expected = suffix_array(tokens, ends)
+    monkeypatch.setattr(doubling, "ROUNDS", 0)
+    monkeypatch.setattr(doubling, "OPEN", 1 << 40)
+    monkeypatch.setattr(build, "WIDE_FROM", wide_from)
+    assert np.array_equal(suffix_array(tokens, ends, threads=2), expected)
+
+
+@settings(max_examples=150, deadline=None)
+@given(texts())
+def test_reducing_small_texts(text):
+    tokens, ends = text
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(doubling, "ROUNDS", 0)
+        patch.setattr(doubling, "OPEN", 1 << 40)
+        array = suffix_array(tokens, ends)
+    assert array.tolist() == naive_array(tokens, ends)
+
+
 @pytest.mark.parametrize("name", ["natural", "fibonacci", "a document again and again", "runs"])
 def test_wide_entries(name, monkeypatch):
     tokens, ends = LONG[name]

@@ -4,7 +4,8 @@
     array    2 5 4 0 3 1            7· 7· 7 7· 7 9 7· 9· 9 7·      (· = end of the document)
 
 Two-stage sorting. `codes` writes the document ends into the text; `anchors` finds the third of the suffixes that decides;
-`windows` sorts those by their codes and `doubling` by ranks where codes repeat; `induce` derives all the others from them.
+`windows` sorts those by their codes and `doubling` by ranks where codes repeat (`reduce`, where all repeats at every scale);
+`induce` derives all the others from them.
 Each step is linear in the text or nearly so, whatever it repeats.
 
 Price: the array (4 bytes a token), the codes (2, above 65,535 of them 4), the anchors (4 a third of the tokens), and a byte
@@ -18,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from typecase.core.suffix.anchors import find_anchors
-from typecase.core.suffix.codes import encode
-from typecase.core.suffix.crew import Unsigned
-from typecase.core.suffix.doubling import double
+from typecase.core.suffix.codes import Codes, encode
+from typecase.core.suffix.crew import Unsigned, share, spans
+from typecase.core.suffix.doubling import double, name
 from typecase.core.suffix.induce import induce
+from typecase.core.suffix.reduce import reduced
 from typecase.core.suffix.windows import sort_windows
 
 WIDE_FROM = (1 << 31) - 1
@@ -45,13 +47,27 @@ def suffix_array(tokens: npt.NDArray[np.integer], ends: npt.NDArray[np.int64] | 
     codes = encode(tokens, lasts, threads)
     wide = len(tokens) >= WIDE_FROM
     array: Unsigned = np.empty(len(tokens), np.uint64 if wide else np.uint32)
+    _sort(codes, lasts, array, threads)
+    return array.astype(np.uint32) if wide and len(tokens) < 1 << 32 else array
+
+
+def _sort(codes: Codes, lasts: npt.NDArray[np.int64], array: Unsigned, threads: int) -> None:
+    """Fills `array` with the positions of all suffixes of the coded text."""
+    induce(codes, array, _sort_anchors(codes, lasts, array, threads), lasts)
+
+
+def _sort_anchors(codes: Codes, lasts: npt.NDArray[np.int64], array: Unsigned, threads: int) -> npt.NDArray[np.int64]:
+    """Puts the anchors in order at the end of `array`; how many there are of each code."""
     anchors = find_anchors(codes, array, threads)
     order = array[len(array) - len(anchors) :]
     flags, anchors_of = sort_windows(codes, anchors, order, array[: len(anchors)], threads)
-    double(anchors, order, flags, array[: (len(array) + 1) // 2], threads)
-    del anchors, flags
-    induce(codes, array, anchors_of, lasts)
-    return array.astype(np.uint32) if wide and len(tokens) < 1 << 32 else array
+    if not double(anchors, order, flags, array[: (len(array) + 1) // 2], threads):
+        smaller, numbers = reduced(anchors, order, flags, lasts)
+        del flags
+        _sort(smaller, numbers, order, threads)
+        del smaller
+        share(threads, lambda span: name(anchors, order[slice(*span)]), spans(len(anchors), threads))
+    return anchors_of
 
 
 def last_tokens(num_tokens: int, ends: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int64]:

@@ -13,7 +13,8 @@ result does not depend on who was first.
 A group most of whose members have another member p <= h anchors on lies in runs of period p. It needs no further round: the
 ends of the runs are sorted, and "p before" carries their order through the runs.
 
-Price: rounds grow with the logarithm of the longest repeat; only open groups are sorted. In a long group of a periodic text
+Price: rounds grow with the logarithm of the longest repeat; only open groups are sorted, and where most of the text stays
+open for long, `reduce` takes over. In a long group of a periodic text
 nearly all anchors see the same rank: they are set aside in one pass, and only the others are sorted.
 """
 
@@ -28,6 +29,9 @@ from numba import njit
 from typecase.core.suffix.ahead import DISTANCE, prefetch
 from typecase.core.suffix.crew import Scratch, Unsigned, share, spans
 from typecase.core.suffix.radix import MAX_DIGITS, sort_pairs
+
+ROUNDS, OPEN = 2, 2
+"""From this round on, a text of whose anchors more than 1 / OPEN still repeat is reduced instead; see `reduce`."""
 
 _CHUNK = 1 << 15
 _LONG = 256
@@ -286,10 +290,13 @@ def _cut(flags: npt.NDArray[np.uint8], chunks: list[tuple[int, int]]) -> list[tu
     return sorted(cuts, key=lambda chunk: chunk[0] - chunk[1])
 
 
-def double(anchors: Unsigned, order: Unsigned, flags: npt.NDArray[np.uint8], work: Unsigned, threads: int) -> None:
-    """Sorts `order` (anchors,) to the end, given its groups as flags; overwrites `flags` and `work`, (tokens + 1) // 2 long."""
+def double(anchors: Unsigned, order: Unsigned, flags: npt.NDArray[np.uint8], work: Unsigned, threads: int) -> bool:
+    """Sorts `order` (anchors,) to the end, given its groups as flags; overwrites `flags` and `work`, (tokens + 1) // 2 long.
+
+    False when it stopped because too much repeats: `order` then holds numbers of anchors, not positions, by group.
+    """
     if flags.all():
-        return
+        return True
     parts = spans(len(anchors), threads)
     share(threads, lambda s: _note(work, anchors, *s), parts)
     share(threads, lambda s: _look_up(work, order[slice(*s)]), parts)
@@ -311,14 +318,17 @@ def double(anchors: Unsigned, order: Unsigned, flags: npt.NDArray[np.uint8], wor
         chunks = _cut(flags, [chunk for chunk, open_ in zip(chunks, left) if open_])
         if not chunks:
             break
+        if further >= 1 << ROUNDS and sum(left) * OPEN > len(anchors):
+            return False
         share(threads, refine, chunks)
         left = share(threads, lambda c: _rank_again(order, flags, ranks, *c), chunks)
         further *= 2
-    share(threads, lambda s: _name(anchors, order[slice(*s)]), parts)
+    share(threads, lambda s: name(anchors, order[slice(*s)]), parts)
+    return True
 
 
 @njit(cache=True, nogil=True)
-def _name(anchors: Unsigned, order: Unsigned) -> None:
+def name(anchors: Unsigned, order: Unsigned) -> None:
     """Numbers of anchors become positions again."""
     for k in range(len(order)):
         order[k] = anchors[order[k]]
