@@ -217,5 +217,6 @@ def test_makers_check_what_they_are_given() -> None:
 
 
 def test_every_operation_has_a_signature_and_every_code_a_meaning() -> None:
-    assert set(SIGNATURES) == {"keep_doc", "drop_doc", "keep_all", "remove_lines", "remove_str", "replace_str", "normalize"}
+    decisions = {"keep_doc", "drop_doc", "keep_all", "drop_all"}
+    assert set(SIGNATURES) == decisions | {"remove_lines", "remove_str", "replace_str", "normalize"}
     assert all(code[:2] in ("E_", "G_") and meaning for code, meaning in CODES.items())

@@ -4,7 +4,8 @@
     remove_str(line=5, text=" [edit]")              the one occurrence in line 5 goes
     replace_str(line=7, source="ï¬", target="fi")    only what a registered form or a deletion could give
     normalize(form="mojibake")                      a registered character form (`forms`), of all lines or some
-    keep_all() | keep_doc() | drop_doc()            alone in their program
+    keep_all() | drop_all()                         of a chunk; alone in their program
+    keep_doc() | drop_doc()                         of a document; likewise
 
     program   = [ statement { sep statement } ] ;          sep = one or more of newline, ";", "#" comment
     statement = NAME "(" [ arg { "," arg } [ "," ] ] ")" ;  arg = NAME "=" ( INT | STRING ), keywords in any order
@@ -33,7 +34,7 @@ MAX_STATEMENTS: Final = 2000
 MAX_STRING_BYTES: Final = 8 << 10
 MAX_INT: Final = 999_999_999
 
-DECISIONS: Final = frozenset(("keep_doc", "drop_doc", "keep_all"))
+DECISIONS: Final = frozenset(("keep_doc", "drop_doc", "keep_all", "drop_all"))
 """Statements that stand alone in their program."""
 
 CODES: Final = MappingProxyType(
@@ -160,6 +161,11 @@ def bind(program: Program, text: str) -> Program:
 def keep_all(*, origin: Origin = UNKNOWN) -> Statement:
     """Nothing to change."""
     return Statement("keep_all", origin=origin)
+
+
+def drop_all(*, origin: Origin = UNKNOWN) -> Statement:
+    """Nothing of the chunk stays. Of a whole document only `drop_doc` says that: there it is guarded."""
+    return Statement("drop_all", origin=origin)
 
 
 def keep_doc(*, origin: Origin = UNKNOWN) -> Statement:

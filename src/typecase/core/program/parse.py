@@ -221,6 +221,7 @@ SIGNATURES: Final[dict[str, Signature]] = {
     "keep_doc": Signature(),
     "drop_doc": Signature(),
     "keep_all": Signature(),
+    "drop_all": Signature(),
     "remove_lines": Signature(("line_start", "line_end")),
     "remove_str": Signature(("line",), ("text",), ("line_end", "nth", "of")),
     "replace_str": Signature(("line",), ("source", "target"), ("line_end", "nth", "of")),

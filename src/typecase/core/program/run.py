@@ -113,6 +113,9 @@ def _decided(program: Program, text: str) -> Outcome:
     if program.faults or any(s != statements[0] for s in statements):
         message = f"{statements[0].name}() stands alone in its program"
         return _unchanged(text, "refused", "E_CONTRADICTION", [Verdict("E_CONTRADICTION", message=message)] * len(statements))
+    if statements[0].name == "drop_all" and text:
+        message = "only drop_doc() empties a document; drop_all() is of a chunk"
+        return _unchanged(text, "guarded", "G_DOC_RATIO", [Verdict("G_DOC_RATIO", message=message)] * len(statements))
     verdicts = [Verdict(APPLIED)] * len(statements)
     if statements[0].name != "drop_doc":
         return _unchanged(text, "kept", "", verdicts)
