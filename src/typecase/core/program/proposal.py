@@ -32,7 +32,7 @@ class Answer:
 class Proposal:
     """What a refiner says of a document. `scores` are what the decision was made from (name -> value or None)."""
 
-    program: Program = Program()
+    program: Program = field(default_factory=Program)
     decision: Statement | Refusal | None = None
     answers: tuple[Answer, ...] = ()
     rejected: int = 0
