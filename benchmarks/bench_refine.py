@@ -2,8 +2,11 @@
 
     python benchmarks/bench_refine.py [--quick] [--json]
 
-Documents are made from a fixed seed: pages of about 2 KB with a menu, a footer, inline marks and links; every program has
-four statements (two line ranges, two strings). The peer is written here: the published executor's behaviour in its naive
+Documents are made from a fixed seed: pages with a menu, a footer, inline marks and links. The published executor's own
+measure is documents of 3.7 kB with two calls or fewer: here 3.7 kB, a line range and a string. Harder are pages of 1.8 kB
+whose programs have four statements (two line ranges, two strings).
+
+The peer is written here: the published executor's behaviour in its naive
 form (a list of lines, split on commas and equals signs, replace-all on the whole text, ranges expanded line by line). It
 checks nothing: no unique match, no words, no guards, no audit trail. It is not the published code.
 """
@@ -24,13 +27,13 @@ WORDS = (
 )
 
 
-def make(num_documents: int, seed: int) -> list[tuple[str, str, str]]:
+def make(num_documents: int, seed: int, *, num_lines: int = 34, statements: int = 4) -> list[tuple[str, str, str]]:
     """(text, program, hash of the text) of made pages."""
     rng = random.Random(seed)
     made = []
     for number in range(num_documents):
         lines = ["Home", "About us", "Contact", f"Chapter {number} [edit]"]
-        for _ in range(34):
+        for _ in range(num_lines):
             words = rng.choices(WORDS, k=rng.randint(4, 22))
             lines.append(" ".join(words).capitalize() + ".")
         link = rng.randint(6, 30)
@@ -43,6 +46,7 @@ def make(num_documents: int, seed: int) -> list[tuple[str, str, str]]:
             f'remove_str(line={link}, text=" (see page {number}, or click here)")\n'
             f"remove_lines(line_start={last - 1}, line_end={last})"
         )
+        program = "\n".join(program.split("\n")[:statements])
         text = "\n".join(lines)
         made.append((text, program, text_hash(text)))
     return made
@@ -78,22 +82,27 @@ def per_second(work: Callable[[str, str, str], object], pages: Sequence[tuple[st
 
 def main() -> None:
     chosen = options(__doc__)
-    pages = make(500 if chosen.quick else 2000, 7)
+    num = 500 if chosen.quick else 2000
+    published = compared(make(num, 7, num_lines=72, statements=2), 2, quick=chosen.quick)
+    report([*published, *compared(make(num, 7), 4, quick=chosen.quick)], as_json=chosen.json)
+
+
+def compared(pages: Sequence[tuple[str, str, str]], statements: int, *, quick: bool) -> list[Record]:
+    """Ours against the wished speed, which is that of the published executor on its measure, and against the naive one."""
     size = sum(len(text) for text, _, _ in pages) / len(pages)
     first = run(parse(pages[0][1], text_hash=pages[0][2]), pages[0][0])
-    assert first.status == "edited" and first.num_errors == 0 and len(first.changes) == 4, first
+    assert first.status == "edited" and first.num_errors == 0 and len(first.changes) == statements, first
     works: list[Callable[[str, str, str], object]] = [
         lambda text, program, digest: run(parse(program, text_hash=digest), text),
         lambda text, program, digest: peer(program, text),
     ]
-    rounds = [[per_second(work, pages) for work in works] for _ in range(3 if chosen.quick else 12)]
+    rounds = [[per_second(work, pages) for work in works] for _ in range(3 if quick else 12)]
     ours, naive = (max(column) for column in zip(*rounds, strict=True))
-    name = f"parse + run, {size:,.0f} bytes and 4 statements, one core"
-    records = [
+    name = f"parse + run, {size:,.0f} bytes and {statements} statements, one core"
+    return [
         Record(f"{name}, against the wished 19,000", ours, 19_000, "documents/s", ours / 19_000),
         Record(f"{name}, against a naive executor that checks nothing", ours, naive, "documents/s", ours / naive),
     ]
-    report(records, as_json=chosen.json)
 
 
 if __name__ == "__main__":
