@@ -199,7 +199,7 @@ def _read_normalize(number: int, line: str) -> tuple[Call | None, int, list[str]
     if None in values:
         return None, errors + 1, flags
     strings = [str(value).strip('"') for value in values]
-    if any(_is_odd(str(value)) for value in values):
+    if not flags and any(_is_odd(str(value)) for value in values):
         flags.append("X8")
     if len(parts) == 1:
         if strings[0] == " ":
