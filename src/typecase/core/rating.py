@@ -61,6 +61,9 @@ class Domain:
 class Rubric:
     """A versioned set of criteria and domains with one scale [low, high] of whole levels.
 
+    `language` is that of the questions and anchors. The same rubric in another language has the same columns and levels, and
+    another fingerprint, for a rater reads other words.
+
     Raises ValueError at birth when an id, alias or letter is used twice, or `summary` is no criterion.
     """
 
@@ -72,14 +75,15 @@ class Rubric:
     domains: tuple[Domain, ...]
     summary: str | None = None
     names: Mapping[str, str] = field(default_factory=dict)
+    language: str = "en"
 
     def __post_init__(self) -> None:
         if not self.criteria:
             raise ValueError(f"rubric '{self.id}' has no criteria")
         if self.low >= self.high:
             raise ValueError(f"rubric '{self.id}': the scale needs low < high, got {self.low}..{self.high}")
-        _check_names("criterion", [(c.id, *c.aliases) for c in self.criteria])
-        _check_names("domain", [(d.id, *d.aliases, d.letter) for d in self.domains])
+        _check_names("criterion", [(c.id, *c.aliases, *c.names.values()) for c in self.criteria])
+        _check_names("domain", [(d.id, *d.aliases, *d.names.values(), d.letter) for d in self.domains])
         if self.summary is not None and self.summary not in self.columns:
             raise ValueError(f"rubric '{self.id}': the summary '{self.summary}' is not one of its criteria")
 
@@ -104,16 +108,17 @@ class Rubric:
         return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
     def criterion(self, name: str) -> Criterion:
-        """The criterion of this id or alias, whatever its case; BadQuery lists what there is."""
+        """The criterion of this id, alias or display name, whatever its case; BadQuery lists what there is."""
         for criterion in self.criteria:
-            if _plain(name) in {_plain(known) for known in (criterion.id, *criterion.aliases)}:
+            if _plain(name) in {_plain(known) for known in (criterion.id, *criterion.aliases, *criterion.names.values())}:
                 return criterion
         raise BadQuery(f"rubric '{self.id}' has no criterion '{name}'; it has {', '.join(self.columns)}")
 
     def domain(self, name: str) -> Domain:
-        """The domain of this id, alias or letter, whatever its case; BadQuery lists what there is."""
+        """The domain of this id, alias, letter or display name, whatever its case; BadQuery lists what there is."""
         for domain in self.domains:
-            if _plain(name) in {_plain(known) for known in (domain.id, *domain.aliases, domain.letter)}:
+            known = (domain.id, *domain.aliases, *domain.names.values(), domain.letter)
+            if _plain(name) in {_plain(one) for one in known}:
                 return domain
         raise BadQuery(f"rubric '{self.id}' has no domain '{name}'; it has {', '.join(self.labels)}")
 
