@@ -1,0 +1,1 @@
+"""An n-gram language model of our own: symbols, counts that add up, modified Kneser-Ney, scores."""
