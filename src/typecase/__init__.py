@@ -15,9 +15,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from typecase.app.agreeing import agree as agree
+    from typecase.app.analysing import analyse as analyse
     from typecase.app.auditing import audit_compare as audit_compare
     from typecase.app.auditing import audit_corpus as audit_corpus
     from typecase.app.auditing import audit_tokenizer as audit_tokenizer
+    from typecase.app.comparing import compare as compare
+    from typecase.app.deriving import Derivation as Derivation
+    from typecase.app.deriving import derive as derive
+    from typecase.app.drifting import drift as drift
     from typecase.app.edit_planning import Aim as Aim
     from typecase.app.editing import make_edits as make_edits
     from typecase.app.editing import plan_edits as plan_edits
@@ -47,6 +53,7 @@ if TYPE_CHECKING:
     from typecase.core.document import Span as Span
     from typecase.core.program.language import Program as Program
     from typecase.core.program.language import Refusal as Refusal
+    from typecase.core.rating import Rubric as Rubric
     from typecase.core.selection.selection import Budget as Budget
     from typecase.core.selection.selection import Policy as Policy
     from typecase.engine.local import Local as Local
@@ -68,11 +75,20 @@ if TYPE_CHECKING:
     from typecase.errors import TryAgain as TryAgain
     from typecase.errors import TypecaseError as TypecaseError
     from typecase.errors import WorkerLost as WorkerLost
+    from typecase.lm.cache import CachedLM as CachedLM
+    from typecase.lm.fake import FakeLM as FakeLM
+    from typecase.lm.local import LocalLM as LocalLM
+    from typecase.lm.models import open_lm as open_lm
+    from typecase.lm.protocol import LM as LM
+    from typecase.lm.raters import open_rater as open_rater
+    from typecase.lm.remote import RemoteLM as RemoteLM
+    from typecase.lm.rubric import load_rubric as load_rubric
     from typecase.recipe.build import Build as Build
     from typecase.recipe.count import Count as Count
     from typecase.recipe.dedup import Dedup as Dedup
     from typecase.recipe.index import Index as Index
     from typecase.recipe.ingest import Ingest as Ingest
+    from typecase.recipe.perplexity import Perplexity as Perplexity
     from typecase.recipe.rate import Rate as Rate
     from typecase.recipe.recipe import Recipe as Recipe
     from typecase.recipe.recipe import load_recipe as load_recipe
@@ -103,24 +119,30 @@ _HOMES = {
     "Balance": "core.balance",
     "Budget": "core.selection.selection",
     "Build": "recipe.build",
+    "CachedLM": "lm.cache",
     "Conflict": "errors",
     "CorruptStore": "errors",
     "Count": "recipe.count",
     "Damaged": "errors",
     "Dedup": "recipe.dedup",
+    "Derivation": "app.deriving",
     "Document": "core.document",
     "DocumentStore": "store.documents",
     "Engine": "engine.protocol",
+    "FakeLM": "lm.fake",
     "FingerprintMismatch": "errors",
     "FixInput": "errors",
     "Index": "recipe.index",
     "Ingest": "recipe.ingest",
     "Journal": "store.journal.journal",
+    "LM": "lm.protocol",
     "Local": "engine.local",
+    "LocalLM": "lm.local",
     "Manifest": "store.manifest",
     "ModelUnavailable": "errors",
     "NeedsExtra": "errors",
     "NotFound": "errors",
+    "Perplexity": "recipe.perplexity",
     "Place": "core.document",
     "Policy": "core.selection.selection",
     "Program": "core.program.language",
@@ -128,6 +150,8 @@ _HOMES = {
     "Recipe": "recipe.recipe",
     "Refine": "recipe.refine",
     "Refusal": "core.program.language",
+    "RemoteLM": "lm.remote",
+    "Rubric": "core.rating",
     "Sample": "store.timeline.samples",
     "SchemaMismatch": "errors",
     "Search": "app.searching",
@@ -141,19 +165,27 @@ _HOMES = {
     "TryAgain": "errors",
     "TypecaseError": "errors",
     "WorkerLost": "errors",
+    "agree": "app.agreeing",
+    "analyse": "app.analysing",
     "audit_compare": "app.auditing",
     "audit_corpus": "app.auditing",
     "audit_tokenizer": "app.auditing",
+    "compare": "app.comparing",
+    "derive": "app.deriving",
     "doctor": "app.health",
+    "drift": "app.drifting",
     "export": "app.verbs",
     "fate": "app.verbs",
     "info": "app.verbs",
     "load_recipe": "recipe.recipe",
+    "load_rubric": "lm.rubric",
     "make_edits": "app.editing",
     "merge": "app.health",
     "open": "app.verbs",
     "open_edited": "store.journal.opening",
     "open_journal": "store.journal.opening",
+    "open_lm": "lm.models",
+    "open_rater": "lm.raters",
     "open_search": "app.searching",
     "open_timeline": "store.timeline.timeline",
     "open_tokenizer": "store.tokenizer.tokenizer",

@@ -16,7 +16,15 @@ from typecase.errors import TypecaseError
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("cli_recipe", "Run a recipe file end to end, resumable."),
     "ingest": ("cli_stages", "Read files into a document store; quarantine what cannot be read."),
-    "rate": ("cli_stages", "Score every document: qualities, domain, confidence."),
+    "rate": ("cli_rate", "Score every document: qualities, domain, confidence."),
+    "rater": ("cli_rater", "Train a rater; print its model card."),
+    "rubric": ("cli_rubric", "The criteria: list them, show one, derive one of your own."),
+    "perplexity": ("cli_rubric", "How surprising every document is to a language model."),
+    "compare": ("cli_agree", "Rate documents pair by pair with a language model."),
+    "agree": ("cli_agree", "How far raters, or a rater and people, say the same."),
+    "calibrate": ("cli_agree", "Say keep or drop for a sample; get the threshold."),
+    "drift": ("cli_agree", "Whether ratings, or the rater itself, have moved."),
+    "analyse": ("cli_analyse", "What ratings say of a corpus, and what they are worth."),
     "refine": ("cli_stages", "Write and run a refining program for every document."),
     "dedup": ("cli_stages", "Remove exact duplicates; keep one of each."),
     "select": ("cli_stages", "Keep documents up to a budget, with a reason for every row."),
@@ -34,7 +42,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("cli_audit", "Which tokens no text makes, a corpus never shows, a run will not train."),
     "doctor": ("cli_tokens", "Examine a token set or artifact; repair into a new one."),
     "why": ("cli_recipe", "Print the tree of parents of an artifact, or the fate of a document."),
-    "rater": ("cli_recipe", "Train a rater; print its model card."),
 }
 
 INTERRUPTED = 130
