@@ -1,4 +1,4 @@
-"""Commands that run one stage into a folder: ingest, rate, refine, dedup, select, build."""
+"""Commands that run one stage into a folder: ingest, refine, dedup, select, build."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from typecase.errors import FixInput
 from typecase.recipe.build import Build
 from typecase.recipe.dedup import Dedup
 from typecase.recipe.ingest import PART_BYTES, Ingest
-from typecase.recipe.rate import Rate
 from typecase.recipe.refine import Refine
 from typecase.recipe.select import Select
 from typecase.recipe.stage import Stage
@@ -73,16 +72,6 @@ def ingest_command(
         part_bytes=part_bytes,
     )
     _made(stage, {}, out, workers, quiet, as_json)
-
-
-@click.command(name="rate")
-@click.argument("docs", type=DOCS)
-@out_option
-@click.option("--rater", default="starter", show_default=True, help="starter, or the weights file of a rater of your own.")
-@work_options
-def rate_command(docs: Path, out: Path, rater: str, workers: int, quiet: bool, as_json: bool) -> None:
-    """Score every document of DOCS: 14 qualities, a domain, a confidence. The text is not touched."""
-    _made(Rate(rater=rater), {"docs": docs}, out, workers, quiet, as_json)
 
 
 @click.command(name="refine")

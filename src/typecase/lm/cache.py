@@ -51,6 +51,7 @@ from typecase.lm.protocol import (
     require,
     windows,
 )
+from typecase.lm.slots import Filled, FillsSlots, Slot
 
 _FORMAT = 1
 _TABLES = """
@@ -61,7 +62,8 @@ create table if not exists totals (one integer primary key check (one = 1), next
 insert or ignore into totals values (1, 1, 0);
 """  # fmt: skip
 _ROW_BYTES = 64
-R = TypeVar("R", bound=Result)
+Kept = Result | Filled
+R = TypeVar("R", bound=Kept)
 Row = TypeVar("Row")
 
 
@@ -129,7 +131,7 @@ class AnswerCache:
             )
         return CorruptStore(f"the answer cache {self.path} cannot be read ({error}): move it away; its answers are asked anew")
 
-    def get(self, key: bytes) -> Result | None:
+    def get(self, key: bytes) -> Kept | None:
         """The result stored under `key`; None if there is none or it no longer reads."""
         with self._lock:
             try:
@@ -142,7 +144,7 @@ class AnswerCache:
             self._damaged += row is not None and result is None
             return result
 
-    def put(self, key: bytes, result: Result) -> None:
+    def put(self, key: bytes, result: Kept) -> None:
         """Stores `result`, committed on return; an older one under `key` is replaced."""
         value = _encode(result)
         size = len(value) + len(key) + _ROW_BYTES
@@ -278,6 +280,18 @@ class CachedLM:
         require(self, "embed")
         return self._through({"do": "embed"}, no_string(texts), self.lm.embed)
 
+    def can_fill(self, slots: Sequence[Slot]) -> bool:
+        """Whether the model behind can; if not, a form is asked gap after gap, and those continuations are stored."""
+        return isinstance(self.lm, FillsSlots) and self.lm.can_fill(slots)
+
+    def fill(self, prompts: Iterable[str], slots: Sequence[Slot], *, passes: int) -> Iterator[Filled | Failure]:
+        """Stored readings of the form, and the model's for the rest."""
+        lm = self.lm
+        if not isinstance(lm, FillsSlots):
+            raise BadQuery(f"{self.name} cannot read a form at once: use `typecase.lm.slots.fill`, which asks gap after gap")
+        request = {"do": "fill", "slots": [[slot.before, slot.labels] for slot in slots], "passes": passes}
+        return self._through(request, no_string(prompts), lambda rows: lm.fill(rows, slots, passes=passes))
+
     def _through(
         self, request: Mapping[str, object], rows: Iterable[Row], ask: Callable[[list[Row]], Iterator[R]]
     ) -> Iterator[R]:
@@ -287,7 +301,7 @@ class CachedLM:
 
     def _window(self, head: bytes, window: list[Row], ask: Callable[[list[Row]], Iterator[R]]) -> Iterator[R]:
         keys = [_key(head, row) for row in window]
-        known: dict[bytes, Result] = {}
+        known: dict[bytes, Kept] = {}
         missing: dict[bytes, Row] = {}
         for key, row in zip(keys, window):
             if (stored := self.cache.get(key)) is not None:
@@ -306,7 +320,7 @@ class CachedLM:
             if isinstance(coming, Generator):
                 coming.close()
 
-    def _learn(self, known: dict[bytes, Result], key: bytes, result: Result) -> None:
+    def _learn(self, known: dict[bytes, Kept], key: bytes, result: Kept) -> None:
         known[key] = result
         if not isinstance(result, Failure) or result.kind in LASTING:
             self.cache.put(key, result)
@@ -320,27 +334,39 @@ def _key(head: bytes, row: object) -> bytes:
     return digest.digest()
 
 
-_KINDS: Mapping[str, type[Result]] = {"A": Answer, "S": Scores, "C": Choices, "V": Vector, "F": Failure}
+_KINDS: Mapping[str, type[Kept]] = {"A": Answer, "S": Scores, "C": Choices, "V": Vector, "F": Failure, "G": Filled}
 _LETTERS = {kind: letter for letter, kind in _KINDS.items()}
 
 
-def _encode(result: Result) -> bytes:
+def _encode(result: Kept) -> bytes:
     fields = {name: getattr(result, name) for name in type(result).__dataclass_fields__}
     for name, value in fields.items():
         if isinstance(value, np.ndarray):
-            fields[name] = {value.dtype.str: base64.b64encode(value.tobytes()).decode()}
+            fields[name] = _packed(value)
+        elif isinstance(result, Filled) and name == "logprobs":
+            fields[name] = [_packed(own) for own in value]
     # The standard library's JSON, not orjson: it carries lone surrogates.
     return zlib.compress(json.dumps([_LETTERS[type(result)], fields]).encode(), 1)
 
 
-def _decode(value: bytes) -> Result | None:
+def _packed(values: np.ndarray[Any, Any]) -> dict[str, str]:
+    return {values.dtype.str: base64.b64encode(values.tobytes()).decode()}
+
+
+def _unpacked(stored: Mapping[str, str]) -> np.ndarray[Any, Any]:
+    ((dtype, data),) = stored.items()
+    return np.frombuffer(base64.b64decode(data), dtype)
+
+
+def _decode(value: bytes) -> Kept | None:
     """The result, None if the bytes are damaged (zlib keeps a checksum)."""
     try:
         letter, fields = json.loads(zlib.decompress(value))
         for name, stored in fields.items():
             if isinstance(stored, dict):
-                ((dtype, data),) = stored.items()
-                fields[name] = np.frombuffer(base64.b64decode(data), dtype)
+                fields[name] = _unpacked(stored)
+            elif letter == "G" and name == "logprobs":
+                fields[name] = tuple(_unpacked(own) for own in stored)
             elif name == "top":
                 fields[name] = tuple(tuple((text, logprob) for text, logprob in token) for token in stored)
         return _KINDS[letter](**fields)

@@ -60,6 +60,14 @@ class State:
         cache.batch_select_indices(rows)
         return State(cache, self.mask[rows], self.position[rows], self.hidden[rows])
 
+    def fork(self) -> State:
+        """All rows, to be read on from more than once. A dynamic layer grows by new tensors, so the old ones need no copy."""
+        if not all(type(layer).__name__.startswith("Dynamic") for layer in self.cache.layers):
+            return self.select(torch.arange(len(self.mask), device=self.mask.device))
+        cache = copy.copy(self.cache)
+        cache.layers = [copy.copy(layer) for layer in self.cache.layers]
+        return State(cache, self.mask, self.position, self.hidden)
+
 
 class Forward:
     """A causal language model of transformers, in evaluation mode, on one device."""
@@ -167,6 +175,10 @@ class Forward:
         hidden, cache = self._read(ids, mask, positions, cache, True)
         return State(cache, mask, positions[:, -1] + 1, hidden[:, -1])
 
+    def forget(self) -> None:
+        """Drops the beginning that is kept for the next batch."""
+        self._kept = None
+
     def _shared(self, rows: Sequence[Ids]) -> int:
         """How many ids to take from the kept beginning: that of the last batch if it still serves, else what all rows share."""
         if not self._shares:
@@ -190,9 +202,7 @@ class Forward:
     @torch.inference_mode()
     def step(self, state: State, ids: Tensor) -> State:
         """Reads one more id (B,) a row."""
-        mask = torch.cat([state.mask, torch.ones_like(ids)[:, None]], 1)
-        hidden, cache = self._read(ids[:, None], mask, state.position[:, None], state.cache, True)
-        return State(cache, mask, state.position + 1, hidden[:, -1])
+        return self._advance(state, ids[:, None])
 
     @torch.inference_mode()
     def continuations(self, prompts: Sequence[Ids], texts: Sequence[Sequence[Ids]], batch_tokens: int) -> list[list[float]]:
@@ -233,23 +243,48 @@ class Forward:
     @torch.inference_mode()
     def fill(
         self, prompts: Sequence[Ids], befores: Sequence[Ids], labels: Sequence[Ids], passes: int
-    ) -> tuple[list[list[F32]], list[bool]]:
-        """Log-probabilities of each slot's labels (ids) for each prompt, and whether they are exact; see slots.py."""
+    ) -> tuple[list[list[F32]], list[bool], list[int]]:
+        """Log-probabilities of each slot's labels (ids) for each prompt, whether they are exact, and the passes it took."""
         state = self.prefill([[*prompt, *befores[0]] for prompt in prompts])
+        if passes > len(labels) and self.device.type == "cpu":  # here time follows tokens; on a GPU it follows passes
+            values = self._slots_in_turn(state, befores, labels)
+            rows = [[own[row].numpy() for own in values] for row in range(len(prompts))]
+            return rows, [True] * len(prompts), [max(1, len(labels) - 1)] * len(prompts)
         guess = torch.tensor([[len(own) // 2 for own in labels]] * len(prompts), device=self.device)  # (B, S)
         found: list[list[F32]] = [[] for _ in prompts]
-        exact, active = [False] * len(prompts), torch.arange(len(prompts), device=self.device)
-        for _ in range(passes):
-            values = self._slots(state.select(active), guess[active], befores, labels)
+        exact, taken = [False] * len(prompts), [0] * len(prompts)
+        active = torch.arange(len(prompts), device=self.device)
+        for turn in range(passes):
+            own_state = state.fork() if len(active) == len(prompts) else state.select(active)
+            values = self._slots(own_state, guess[active], befores, labels)
             best = torch.stack([own.argmax(1) for own in values], 1)
             for at, row in enumerate(active.tolist()):
-                found[row] = [own[at].cpu().numpy() for own in values]
+                found[row], taken[row] = [own[at].cpu().numpy() for own in values], turn + 1
                 exact[row] = bool((best[at, :-1] == guess[row, :-1]).all())
             guess[active] = best
             active = active[torch.tensor([not exact[row] for row in active.tolist()], device=self.device)]
             if not len(active):
                 break
-        return found, exact
+        return found, exact, taken
+
+    def _slots_in_turn(self, state: State, befores: Sequence[Ids], labels: Sequence[Ids]) -> list[Tensor]:
+        """Gap after gap, each token of the form read once: float32 (B, labels) a slot."""
+        values = []
+        for k, own in enumerate(labels):
+            ids = torch.tensor(own, device=self.device)
+            values.append(self.logits(state.hidden).log_softmax(1)[:, ids])
+            if k + 1 < len(labels):
+                before = torch.tensor([befores[k + 1]], dtype=torch.int64, device=self.device)
+                chosen = ids[values[-1].argmax(1)][:, None]
+                state = self._advance(state, torch.cat([chosen, before.expand(len(chosen), -1)], 1))
+        return values
+
+    def _advance(self, state: State, ids: Tensor) -> State:
+        """Reads the same number of further ids (B, T) in each row."""
+        mask = torch.cat([state.mask, torch.ones_like(ids)], 1)
+        positions = state.position[:, None] + torch.arange(ids.shape[1], device=self.device)
+        hidden, cache = self._read(ids, mask, positions, state.cache, True)
+        return State(cache, mask, state.position + ids.shape[1], hidden[:, -1])
 
     def _slots(self, state: State, guess: Tensor, befores: Sequence[Ids], labels: Sequence[Ids]) -> list[Tensor]:
         """One pass over the form with the guessed labels in its gaps: float32 (B, labels) a slot."""

@@ -188,10 +188,11 @@ class LocalLM:
         form = self._slot_ids(slots)
         befores, labels = [before for before, _ in form], [[own[0] for own in labels] for _, labels in form]
         room = sum(len(before) + 1 for before in befores)
+        self._forward.forget()  # what an earlier call left would change the last digits: same rows, same bytes
 
         def ask(rows: list[list[int]]) -> list[Filled | Failure]:
-            found, exact = self._forward.fill(rows, befores, labels, passes)
-            return [Filled(tuple(own), sure, len(row)) for row, own, sure in zip(rows, found, exact)]
+            found, exact, taken = self._forward.fill(rows, befores, labels, passes)
+            return [Filled(tuple(own), sure, len(row), n) for row, own, sure, n in zip(rows, found, exact, taken)]
 
         return self._run(no_string(prompts), self._prompt_ids, lambda row: len(row) + room, ask)
 
