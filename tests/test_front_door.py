@@ -46,8 +46,8 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-TORCH = ("typecase.lm.forward",)
-"""Where torch lives; `lm.local` imports it when a model is opened."""
+TORCH = ("typecase.lm.forward", "typecase.train.lora", "typecase.train.rater_fit", "typecase.train.tune")
+"""Where torch lives; `lm.local` imports it when a model is opened, `app.fitting` when one is trained."""
 
 
 def test_no_other_module_imports_torch_or_does_work_when_imported() -> None:

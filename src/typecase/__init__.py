@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from typecase.app.edit_planning import Aim as Aim
     from typecase.app.editing import make_edits as make_edits
     from typecase.app.editing import plan_edits as plan_edits
+    from typecase.app.fitting import rater_card as rater_card
+    from typecase.app.fitting import rater_fit as rater_fit
     from typecase.app.health import doctor as doctor
     from typecase.app.health import merge as merge
     from typecase.app.health import repair as repair
@@ -108,6 +110,7 @@ if TYPE_CHECKING:
     from typecase.store.tokenizer.tokenizer import Tokenizer as Tokenizer
     from typecase.store.tokenizer.tokenizer import open_tokenizer as open_tokenizer
     from typecase.store.tokens.store import TokenStore as TokenStore
+    from typecase.train.rater_recipe import RaterRecipe as RaterRecipe
 
 _HOMES = {
     "Aim": "app.edit_planning",
@@ -147,6 +150,7 @@ _HOMES = {
     "Policy": "core.selection.selection",
     "Program": "core.program.language",
     "Rate": "recipe.rate",
+    "RaterRecipe": "train.rater_recipe",
     "Recipe": "recipe.recipe",
     "Refine": "recipe.refine",
     "Refusal": "core.program.language",
@@ -193,6 +197,8 @@ _HOMES = {
     "order_list": "app.tracing",
     "order_write": "app.tracing",
     "plan_edits": "app.editing",
+    "rater_card": "app.fitting",
+    "rater_fit": "app.fitting",
     "repair": "app.health",
     "run": "app.verbs",
     "run_stage": "recipe.run",

@@ -1,4 +1,4 @@
-"""Commands over recipes and what they made: run, why, rater."""
+"""Commands over recipes and what they made: run, why."""
 
 from __future__ import annotations
 
@@ -63,28 +63,3 @@ def why_command(path: Path, doc_id: str | None, as_json: bool) -> None:
             raise BadQuery(f"{doc_id!r} has {len(doc_id)} digits; a doc_id has 32")
         told = verbs.fate(path, doc_id.lower())
         answer(told, fate_lines(doc_id, told), as_json)
-
-
-@click.group(name="rater")
-def rater_command() -> None:
-    """Train a rater; print its model card."""
-
-
-@rater_command.command(name="card")
-@click.argument("folder", required=False, type=click.Path(path_type=Path))
-@json_option
-def card_command(folder: Path | None, as_json: bool) -> None:
-    """Print the card of the starter rater, or of the one in FOLDER: what it was taught, and how well it does."""
-    text = verbs.rater_card(folder)
-    answer({"card": text}, text.splitlines(), as_json)
-
-
-@rater_command.command(name="fit")
-@click.argument("seeds", type=click.Path(path_type=Path))
-@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="New folder for the weights and the card.")
-@click.option("--seed", default=1, show_default=True, help="Equal seeds give equal bytes.")
-@json_option
-def fit_command(seeds: Path, out: Path, seed: int, as_json: bool) -> None:
-    """Train the starter rater on a folder of rated documents, and measure it across sources."""
-    written = verbs.rater_fit(seeds, out, seed=seed)
-    answer(written, [f"{seeds} -> {', '.join(str(p) for p in written)}"], as_json)

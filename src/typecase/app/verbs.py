@@ -6,7 +6,6 @@ Stages of a recipe are verbs too: `make` runs one into a folder. The others look
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from typecase.app.places import artifact_folder, what_is_at
 from typecase.app.views import ArtifactInfo, ShownDocument, ShownTokens, TokenSetInfo
 from typecase.engine.local import Local
-from typecase.errors import AlreadyExists, BadQuery, FixInput, NotFound, SchemaMismatch
+from typecase.errors import BadQuery, FixInput, SchemaMismatch
 from typecase.recipe.build import open_recorded_tokenizer
 from typecase.recipe.progress import Reporter
 from typecase.recipe.recipe import Recipe, load_recipe
@@ -33,7 +32,6 @@ from typecase.store.tokenizer.tokenizer import Tokenizer, open_tokenizer
 from typecase.store.tokens.store import TokenStore
 
 SHOWN_TOKENS = 400
-CARD = "STARTER_CARD.md"
 
 
 def make(
@@ -205,22 +203,3 @@ def why(path: Path | str) -> Node:
 def fate(path: Path | str, doc_id: str) -> list[Fate]:
     """What became of the document `doc_id` (32 digits) at every stage behind `path`."""
     return why_of_document(artifact_folder(path), doc_id)
-
-
-def rater_card(folder: Path | str | None = None) -> str:
-    """The model card of the starter rater, or of the fitted one in `folder`, as Markdown. Raises NotFound."""
-    card = Path(folder) / CARD if folder is not None else files("typecase.lm") / "weights" / CARD
-    if not card.is_file():
-        raise NotFound(f"no {CARD} in {folder}: give a folder that `typecase rater fit` made")
-    return card.read_text(encoding="utf-8")
-
-
-def rater_fit(seeds: Path | str, out: Path | str, *, seed: int) -> tuple[Path, ...]:
-    """Trains the starter rater on `seeds` and measures it across sources; the weights file and the card in `out`."""
-    from typecase.lm.starter_fit import fit_starter
-
-    out = Path(out)
-    if out.exists():
-        raise AlreadyExists(f"{out} exists: choose another folder, or remove it first")
-    fit_starter(Path(seeds), out, seed=seed)
-    return tuple(sorted(out.iterdir()))
