@@ -1,8 +1,8 @@
 """Fitting: a rater out of an annotation set, of any kind; and the card of a rater.
 
-    fit(Path("seeds"), Path("mine"), kind="starter")                   small, no torch: n-grams, measures, trees
-    fit(Path("seeds"), Path("mine"), kind="head", head={…})            heads on the embeddings of a model
-    fit(Path("seeds"), Path("mine"), kind="lm", lm={"rank": 8, …})     a language model that fills a form
+    rater_fit(Path("seeds"), Path("mine"), kind="starter")                   small, no torch: n-grams, measures, trees
+    rater_fit(Path("seeds"), Path("mine"), kind="head", head={…})            heads on the embeddings of a model
+    rater_fit(Path("seeds"), Path("mine"), kind="lm", lm={"rank": 8, …})     a language model that fills a form
 
 The annotations may be a folder of seeds, an artifact of `rate`, or JSON lines; see train/annotation_set.py.
 """
