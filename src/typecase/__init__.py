@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from typecase.app.auditing import audit_compare as audit_compare
     from typecase.app.auditing import audit_corpus as audit_corpus
     from typecase.app.auditing import audit_tokenizer as audit_tokenizer
+    from typecase.app.auditing_bigrams import audit_bigrams as audit_bigrams
+    from typecase.app.auditing_copies import audit_copies as audit_copies
+    from typecase.app.auditing_marginal import audit_marginal as audit_marginal
+    from typecase.app.auditing_verdict import audit_diff as audit_diff
+    from typecase.app.auditing_verdict import audit_gate as audit_gate
+    from typecase.app.auditing_verdict import audit_report as audit_report
+    from typecase.app.auditing_verdict import audit_text as audit_text
+    from typecase.app.auditing_weights import audit_weights as audit_weights
     from typecase.app.comparing import compare as compare
     from typecase.app.deriving import Derivation as Derivation
     from typecase.app.deriving import derive as derive
@@ -171,9 +179,17 @@ _HOMES = {
     "WorkerLost": "errors",
     "agree": "app.agreeing",
     "analyse": "app.analysing",
+    "audit_bigrams": "app.auditing_bigrams",
     "audit_compare": "app.auditing",
+    "audit_copies": "app.auditing_copies",
     "audit_corpus": "app.auditing",
+    "audit_diff": "app.auditing_verdict",
+    "audit_gate": "app.auditing_verdict",
+    "audit_marginal": "app.auditing_marginal",
+    "audit_report": "app.auditing_verdict",
+    "audit_text": "app.auditing_verdict",
     "audit_tokenizer": "app.auditing",
+    "audit_weights": "app.auditing_weights",
     "compare": "app.comparing",
     "derive": "app.deriving",
     "doctor": "app.health",

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import pyarrow as pa
 
 from typecase.app import auditing
-from typecase.app.options import answer, json_option, reporter
-from typecase.app.printing import table
-from typecase.store.audit.files import select_rows, visible, write_table
+from typecase.app.audit_rows import PATH, chosen_rows, finish, ids_of, pairs, row_options
+from typecase.app.cli_audit_model import (
+    bigrams_command,
+    diff_command,
+    gate_command,
+    marginal_command,
+    report_command,
+    text_command,
+    verify_command,
+    weights_command,
+)
+from typecase.app.options import json_option, reporter
+from typecase.store.audit.files import select_rows
 
-PATH = click.Path(path_type=Path)
 F = TypeVar("F", bound=Callable[..., Any])
-_SHOWN = 10
-_COLUMNS = ("i", "decoded", "kind", "reach", "reason", "count", "documents", "prediction", "origin", "suggestion")
-
-
-def row_options(command: F) -> F:
-    """--where, --sort, --top and --table of every command that ends in a row for each token."""
-    command = click.option("--top", type=int, help="At most so many rows.")(command)
-    command = click.option("--sort", help="SQL to sort by: 'count desc, i'. By id when not given.")(command)
-    command = click.option("--where", help="SQL condition on the rows: \"reach = 'unreachable' and bytes > 4\".")(command)
-    return click.option("--table", "out_table", type=PATH, help="Write the rows: .jsonl, .parquet, .csv or .md.")(command)
 
 
 def tokenizer_options(command: F) -> F:
@@ -38,7 +36,20 @@ def tokenizer_options(command: F) -> F:
 
 @click.group(name="audit")
 def audit_command() -> None:
-    """Which tokens no text can make, which a corpus never shows, which a run will leave under-trained."""
+    """Which tokens no text can make, which a corpus never shows, which a run will leave under-trained, or has."""
+
+
+for _command in (
+    weights_command,
+    verify_command,
+    marginal_command,
+    report_command,
+    diff_command,
+    bigrams_command,
+    gate_command,
+    text_command,
+):
+    audit_command.add_command(_command)
 
 
 @audit_command.command(name="tokenizer")
@@ -52,9 +63,9 @@ def tokenizer_command(
 ) -> None:  # fmt: skip
     """Audit TOKENIZER: a tokenizer.json, rank file, SentencePiece .model, tekken.json, .gguf, folder or package:NAME[/FILE]."""
     found = auditing.audit_tokenizer(tokenizer, pattern=pattern, special_tokens=_special(special))
-    rows = _rows(found.table, where, sort, top, "reach in ('unreachable', 'unproven')")
+    rows = chosen_rows(found.table, where, sort, top, "reach in ('unreachable', 'unproven')")
     lines = tokenizer_lines(found)
-    _finish(found.header(), lines, found.table, rows, out_table, where, as_json)
+    finish(found.header(), lines, found.table, rows, out_table, where, as_json)
 
 
 @audit_command.command(name="corpus")
@@ -83,12 +94,12 @@ def corpus_command(
         pattern=pattern,
         special_tokens=_special(special),
         plan=auditing.plan_of(planned_tokens, epochs, at_risk),
-        wanted=_ids(wanted),
+        wanted=ids_of(wanted),
         workers=workers,
         reporter=reporter(quiet, as_json),
     )
-    rows = _rows(found.table, where, sort, top, "prediction <> 'expected' and kind = 'normal'")
-    _finish(found.header(), corpus_lines(found), found.table, rows, out_table, where, as_json)
+    rows = chosen_rows(found.table, where, sort, top, "prediction <> 'expected' and kind = 'normal'")
+    finish(found.header(), corpus_lines(found), found.table, rows, out_table, where, as_json)
 
 
 @audit_command.command(name="compare")
@@ -110,30 +121,7 @@ def compare_command(
         f"  shared {found.shared:,} ({found.moved:,} under another id, {found.changed:,} of another category or reach),"
         f" only a {found.only_a:,}, only b {found.only_b:,}",
     ]
-    _finish(header, lines, found.table, rows, out_table, where, as_json)
-
-
-def _rows(found: pa.Table, where: str | None, sort: str | None, top: int | None, default: str) -> pa.Table:
-    return select_rows(found, where=where or default, sort=sort, top=top)
-
-
-def _finish(
-    header: Mapping[str, Any], lines: list[str], whole: pa.Table, rows: pa.Table, out_table: Path | None,
-    where: str | None, as_json: bool,
-) -> None:  # fmt: skip
-    """Writes the table (all rows, or those that were asked for), then answers with the summary and the first rows."""
-    if out_table is not None:
-        written = write_table(out_table, whole if where is None else rows, {k: _plain(v) for k, v in header.items()})
-        lines = [*lines, f"{written:,} rows -> {out_table}"]
-    if as_json:
-        answer({**header, "rows": rows.to_pylist() if where is not None else []}, [], True)
-        return
-    shown = rows.slice(0, _SHOWN if where is None else rows.num_rows)
-    columns = [name for name in _COLUMNS if name in shown.column_names] or shown.column_names
-    body = [[_cell(row[name]) for name in columns] for row in shown.select(columns).to_pylist()]
-    more = rows.num_rows - len(body)
-    tail = [f"  … and {more:,} more: --where, --sort, --table"] if more > 0 else []
-    answer(None, [*lines, *(["", *table([columns, *body]), *tail] if body else [])], False)
+    finish(header, lines, found.table, rows, out_table, where, as_json)
 
 
 def tokenizer_lines(found: auditing.TokenizerAudit) -> list[str]:
@@ -143,15 +131,15 @@ def tokenizer_lines(found: auditing.TokenizerAudit) -> list[str]:
         f"{found.tokenizer}: {found.file_kind}, {found.model}, {found.num_ids:,} ids",
         f"  as reports count   bytes {g.bytes:,}   unreachable {g.unreachable:,}   partial UTF-8 {g.partial:,}"
         f"   special {g.special:,}",
-        f"  reach              {_pairs(found.reach)}",
+        f"  reach              {pairs(found.reach)}",
     ]
     lines += [f"    {number:>8,}  {reason}" for reason, number in list(found.reasons.items())[:8]]
     lines += [
-        f"  kinds              {_pairs(found.kinds)}",
-        f"  utf-8              {_pairs(found.utf8)}",
-        f"  scripts            {_pairs(dict(list(found.scripts.items())[:8]))}",
+        f"  kinds              {pairs(found.kinds)}",
+        f"  utf-8              {pairs(found.utf8)}",
+        f"  scripts            {pairs(dict(list(found.scripts.items())[:8]))}",
         f"  duplicates {found.duplicates:,}   likely scaffolds {found.scaffolds:,}   longest {list(found.lengths)[-1]} bytes",
-        f"  suggestions        {_pairs(found.suggestions)}",
+        f"  suggestions        {pairs(found.suggestions)}",
     ]
     return lines
 
@@ -166,8 +154,8 @@ def corpus_lines(found: auditing.CorpusAudit) -> list[str]:
         f"   in one document {found.one_document:,}   in the same few documents {found.one_family:,}",
         f"  predicted under-trained: {found.never:,} never, {found.at_risk:,} at most {found.at_risk_limit:g} times,"
         f" in a run that sees each token {found.exposure:g} times; {found.wasted_share:.1%} of the embedding",
-        f"  origins            {_pairs(found.tokenizer.origins)}",
-        f"  suggestions        {_pairs(found.tokenizer.suggestions)}",
+        f"  origins            {pairs(found.tokenizer.origins)}",
+        f"  suggestions        {pairs(found.tokenizer.suggestions)}",
     ]
     if found.outside:
         lines.append(f"  {found.outside:,} tokens are no ids of this tokenizer: the set was made by another")
@@ -179,19 +167,6 @@ def corpus_lines(found: auditing.CorpusAudit) -> list[str]:
     return lines
 
 
-def _pairs(values: Mapping[str, int]) -> str:
-    return "   ".join(f"{name} {number:,}" for name, number in values.items())
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None else visible(f"{value:,}" if isinstance(value, int) else str(value))[:40]
-
-
-def _plain(value: Any) -> Any:
-    fields = getattr(value, "__dataclass_fields__", None)
-    return {name: getattr(value, name) for name in fields} if fields else value
-
-
 def _special(given: tuple[str, ...]) -> dict[str, int] | None:
     found: dict[str, int] = {}
     for pair in given:
@@ -200,10 +175,3 @@ def _special(given: tuple[str, ...]) -> dict[str, int] | None:
             raise click.BadParameter(f"{pair!r} is no NAME=ID", param_hint="--special")
         found[name] = int(number)
     return found or None
-
-
-def _ids(text: str | None) -> frozenset[int]:
-    try:
-        return frozenset(int(part) for part in (text or "").split(",") if part.strip())
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is no list of ids", param_hint="--wanted") from None

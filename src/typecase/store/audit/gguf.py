@@ -47,37 +47,43 @@ def read_keys(path: Path) -> dict[str, Any]:
             raise CorruptStore(f"{path} is empty: it is no GGUF") from error
         with data:
             try:
-                return _Reader(data).keys()
+                return HeaderReader(data).keys()
             except (struct.error, ValueError, UnicodeDecodeError) as error:
                 raise CorruptStore(f"{path} is no GGUF that can be read ({error}): cut short, or of another kind") from error
 
 
-class _Reader:
+class HeaderReader:
+    """Reads a header from its first byte on; `place` is the byte that comes next."""
+
     def __init__(self, data: mmap.mmap) -> None:
-        self.data, self.place = data, 0
+        self.data, self.place, self.num_tensors = data, 0, 0
 
     def keys(self) -> dict[str, Any]:
+        """Every key/value. Afterwards `num_tensors` tensor descriptions come next. Raises ValueError or struct.error."""
         if self.data[:4] != b"GGUF":
             raise ValueError(f"it begins with {self.data[:4]!r}")
         self.place = 4
         version = self.number("I")
         if version not in (2, 3):
             raise ValueError(f"version {version}; 2 and 3 are known")
-        self.number("Q")
+        self.num_tensors = self.count()
         return {self.string(): self.value(self.number("I")) for _ in range(self.count())}
 
     def count(self) -> int:
+        """The next number, as a number of entries."""
         found = int(self.number("Q"))
         if found > _LONGEST:
             raise ValueError(f"{found} entries at byte {self.place}")
         return found
 
     def number(self, form: str) -> Any:
+        """The next number in the notation of `struct`."""
         (value,) = struct.unpack_from("<" + form, self.data, self.place)
         self.place += struct.calcsize("<" + form)
         return value
 
     def string(self) -> str:
+        """The next string."""
         size = self.count()
         raw = self.data[self.place : self.place + size]
         if len(raw) != size:
@@ -86,6 +92,7 @@ class _Reader:
         return raw.decode("utf-8", "surrogateescape")
 
     def value(self, kind: int) -> Any:
+        """The next value of a type."""
         if kind == _STRING:
             return self.string()
         if kind == _ARRAY:
