@@ -113,6 +113,9 @@ def test_the_card_belongs_to_the_weights() -> None:
     assert f"fingerprint `{rater.fingerprint}`" in card
     assert rater.rubric.fingerprint == load_rubric("dataman").fingerprint
     assert all(f"`{column}`" in card for column in rater.rubric.columns)
+    assert all(
+        f" {column} |" in card for column in ("kappa", "macro-F1", "ridge rho", "Flesch rho", "length rho", "mean's error")
+    )
 
 
 def test_the_weights_are_small() -> None:

@@ -17,22 +17,22 @@ def card_text(figures: Mapping[str, Any], rubric: Rubric, settings: Settings, *,
     parts = [
         _head(figures, rubric, fingerprint, size, seed),
         _made(figures, settings),
-        _score_table(figures),
-        _summary(figures, rubric),
-        _domain_table(figures),
-        _confidence(figures),
-        _damage_table(figures),
+        score_table(figures),
+        summary(figures, rubric),
+        domain_table(figures),
+        confidence(figures),
+        damage_table(figures),
         _limits(figures),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
@@ -72,12 +72,12 @@ other divisions of the \
 same documents, so expect a little less on new sources."""
 
 
-def _score_table(figures: Mapping[str, Any]) -> str:
+def score_table(figures: Mapping[str, Any]) -> str:
     rows = [
         [
             f"`{name}`",
-            *(_number(row[key]) for key in ("rho", "kappa", "error", "calibration")),
-            *(_number(row[key]) for key in ("ridge_rho", "ridge_kappa", "length_rho", "common_error", "readers_kappa")),
+            *(number(row[key]) for key in ("rho", "kappa", "macro_f1", "error", "calibration", "ridge_rho", "ridge_kappa")),
+            *(number(row[key]) for key in ("readability_rho", "length_rho", "common_error", "common_f1", "readers_kappa")),
         ]
         for name, row in figures["criteria"].items()
     ]
@@ -85,28 +85,32 @@ def _score_table(figures: Mapping[str, Any]) -> str:
         "criterion",
         "rho",
         "kappa",
+        "macro-F1",
         "error",
         "gap",
         "ridge rho",
         "ridge kappa",
+        "Flesch rho",
         "length rho",
         "mean's error",
+        "mean's macro-F1",
         "readers' kappa",
     ]
     return f"""## Scores, on sources never seen
 
-{_table(header, rows)}
+{table(header, rows)}
 
-rho: Spearman's rank correlation with the readers' mean. kappa: quadratic-weighted, of whole levels. error: mean \
-absolute, in levels. gap: \
+rho: Spearman's rank correlation with the readers' mean. kappa: quadratic-weighted, of whole levels. macro-F1: of \
+whole levels. error: mean absolute, in levels. gap: \
 distance of rated and read means over ten groups of equal size. ridge: the same figures for ridge regression on hashed \
 byte \
-n-grams (3 to 5). length: a curve of the length alone. mean's error: always saying the mean. readers' kappa: of two \
+n-grams (3 to 5). Flesch: a curve of Flesch's reading ease alone. length: a curve of the length alone. mean: always saying \
+the mean. readers' kappa: of two \
 readings, on \
 {figures["read_often"]} documents read four times: no rater can be shown to pass it."""
 
 
-def _summary(figures: Mapping[str, Any], rubric: Rubric) -> str:
+def summary(figures: Mapping[str, Any], rubric: Rubric) -> str:
     summary, length = figures["summary"], figures["length"]
     low, high = summary["rho_interval"]
     return f"""`{rubric.summary or "mean of all criteria"}`: rho 95 % interval {low:.2f} to {high:.2f} (bootstrap over \
@@ -120,26 +124,26 @@ Not length: of {length["pairs"]} pairs within 5 % of each other's length that re
 {length["right"]:.0%} are put in the readers' order; the longer of the two is the better in {length["longer_right"]:.0%}."""
 
 
-def _domain_table(figures: Mapping[str, Any]) -> str:
+def domain_table(figures: Mapping[str, Any], name: str = "starter rater") -> str:
     domain = figures["domain"]
     low, high = domain["accuracy_interval"]
     rows = [
-        ["starter rater", f"{domain['accuracy']:.1%} ({low:.0%} to {high:.0%})", _number(domain["macro_f1"])],
-        ["ridge on byte n-grams", f"{domain['ridge_accuracy']:.1%}", _number(domain["ridge_macro_f1"])],
-        ["always the most frequent", f"{domain['common_accuracy']:.1%}", _number(domain["common_macro_f1"])],
+        [name, f"{domain['accuracy']:.1%} ({low:.0%} to {high:.0%})", number(domain["macro_f1"])],
+        ["ridge on byte n-grams", f"{domain['ridge_accuracy']:.1%}", number(domain["ridge_macro_f1"])],
+        ["always the most frequent", f"{domain['common_accuracy']:.1%}", number(domain["common_macro_f1"])],
     ]
     if domain["readers_agree"] is not None:
         rows.append(["two readings of one document", f"{domain['readers_agree']:.1%}", "–"])
     return f"""## Domains, on sources never seen
 
-{_table(["rater", "accuracy", "macro-F1"], rows)}"""
+{table(["rater", "accuracy", "macro-F1"], rows)}"""
 
 
-def _confidence(figures: Mapping[str, Any]) -> str:
+def confidence(figures: Mapping[str, Any]) -> str:
     summary, domain = figures["summary"], figures["domain"]
 
     def rows(bins: Sequence[tuple[int, float, float]]) -> list[list[str]]:
-        return [[str(cases), _number(said), _number(true)] for cases, said, true in bins]
+        return [[str(cases), number(said), number(true)] for cases, said, true in bins]
 
     return f"""## Confidence
 
@@ -147,14 +151,14 @@ def _confidence(figures: Mapping[str, Any]) -> str:
 {summary["hit_rate"]:.0%}, expected \
 calibration error {summary["confidence_error"]:.3f}.
 
-{_table(["documents", "confidence", "came true"], rows(summary["confidence_bins"]))}
+{table(["documents", "confidence", "came true"], rows(summary["confidence_bins"]))}
 
 `domain_confidence` says how often the domain is the readers': expected calibration error {domain["confidence_error"]:.3f}.
 
-{_table(["documents", "confidence", "came true"], rows(domain["confidence_bins"]))}"""
+{table(["documents", "confidence", "came true"], rows(domain["confidence_bins"]))}"""
 
 
-def _damage_table(figures: Mapping[str, Any]) -> str:
+def damage_table(figures: Mapping[str, Any]) -> str:
     rows = [
         [kind, str(row["variants"]), f"{row['readers']:+.2f}", f"{row['rater']:+.2f}", f"{row['lower']:.0%}"]
         for kind, row in figures["damage"].items()
@@ -165,7 +169,7 @@ Mean change of the summary from an original to its variant, as read and as rated
 lower. The \
 variants were damaged by other means than the copies planted in training.
 
-{_table(["damage", "variants", "readers", "rater", "rated lower"], rows)}"""
+{table(["damage", "variants", "readers", "rater", "rated lower"], rows)}"""
 
 
 def _limits(figures: Mapping[str, Any]) -> str:

@@ -1,17 +1,17 @@
-"""Evaluating the starter rater: every document is rated by a model that never saw its source, as users' documents are.
+"""Evaluating a fitted rater: every document is rated by a model that never saw its source, as users' documents are.
 
     fold 1 of sources <- model of folds 2..5        the whole of training anew: words, n-grams, planted copies, trees,
-    fold 2 of sources <- model of folds 1, 3..5     curves; then the weights are rounded, and the shipped code rates
+    fold 2 of sources <- model of folds 1, 3..5     curves; then the weights are rounded, and the code that users run rates
 
-Beside every figure stand what costs nothing (the most frequent answer, length alone), the classical baseline (ridge on
-hashed byte n-grams), and how far readers agree with each other, which no rater can be shown to pass.
+Beside every figure stand what costs nothing (the most frequent answer, length alone, a readability formula), the classical
+baseline (ridge on hashed byte n-grams), and how far readers agree with each other, which no rater can be shown to pass.
 
 Price: one training for each fold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,10 +30,10 @@ from typecase.core.learn.agreement import (
 from typecase.core.learn.ridge import solve
 from typecase.core.rating import Rubric
 from typecase.core.selection.keys import derive_seed
-from typecase.lm.rater import pack_texts
+from typecase.lm.rater import Rater, pack_texts
 from typecase.lm.seeds import Seeds, source_folds
-from typecase.lm.starter_train import HIT, Settings, fit_model, summary_of
-from typecase.lm.starter_words import WordLists
+from typecase.lm.starter_readability import reading_ease
+from typecase.lm.starter_train import HIT, summary_of
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -56,41 +56,45 @@ class HeldOut:
     ridge_scores: F64
     ridge_domain: I64
     length_scores: F64
+    readability_scores: F64
     common_scores: F64
     common_domain: I64
 
 
-def rate_held_out(seeds: Seeds, rubric_text: str, lists: WordLists, settings: Settings, *, seed: int) -> HeldOut:
-    """Cross-validates over sources: the starter rater and the raters that it is compared with, on the same folds."""
+def rate_held_out(seeds: Seeds, fit: Callable[[Seeds], Rater], *, seed: int) -> HeldOut:
+    """Cross-validates over sources: the rater that `fit` makes and those that it is compared with, on the same folds."""
     folds = source_folds(seeds.sources, folds=FOLDS, seed=derive_seed(seed, "evaluate"))
     num_docs, num_criteria = seeds.scores.shape
-    said = {name: np.zeros((num_docs, num_criteria)) for name in ("starter", "ridge", "length", "common")}
-    domain = {name: np.zeros(num_docs, np.int64) for name in ("starter", "ridge", "common")}
+    said = {name: np.zeros((num_docs, num_criteria)) for name in ("rater", "ridge", "length", "readability", "common")}
+    domain = {name: np.zeros(num_docs, np.int64) for name in ("rater", "ridge", "common")}
     domain_confidence, confidence = np.zeros(num_docs), np.zeros(num_docs)
     kernel = _byte_gram(seeds)
     log_bytes = np.log([1 + len(text.encode("utf-8", "replace")) for text in seeds.texts])
+    ease = np.array([reading_ease(text) for text in seeds.texts])
     for fold in range(FOLDS):
         taught, asked = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-        rater = fit_model(seeds.pick(taught), rubric_text, lists, settings, seed=seed)
+        rater = fit(seeds.pick(taught))
         ratings = rater.rate(*pack_texts([seeds.texts[doc] for doc in asked]))
-        said["starter"][asked], domain["starter"][asked] = ratings.scores, ratings.domain
+        said["rater"][asked], domain["rater"][asked] = ratings.scores, ratings.domain
         domain_confidence[asked], confidence[asked] = ratings.domain_confidence, ratings.confidence
         targets = np.hstack([seeds.scores, seeds.votes])[taught]
         duals, mean = solve(kernel[np.ix_(taught, taught)], targets, np.ones(len(taught)), damping=_BASELINE_DAMPING)
         plain = kernel[np.ix_(asked, taught)] @ duals + mean
         said["ridge"][asked], domain["ridge"][asked] = plain[:, :num_criteria], plain[:, num_criteria:].argmax(axis=1)
         said["common"][asked], domain["common"][asked] = mean[:num_criteria], int(mean[num_criteria:].argmax())
-        for column in range(num_criteria):
-            curve = np.polyfit(log_bytes[taught], seeds.scores[taught, column], 2)
-            said["length"][asked, column] = np.polyval(curve, log_bytes[asked])
+        for name, seen in (("length", log_bytes), ("readability", ease)):
+            for column in range(num_criteria):
+                curve = np.polyfit(seen[taught], seeds.scores[taught, column], 2)
+                said[name][asked, column] = np.polyval(curve, seen[asked])
     return HeldOut(
-        said["starter"],
-        domain["starter"],
+        said["rater"],
+        domain["rater"],
         domain_confidence,
         confidence,
         said["ridge"],
         domain["ridge"],
         said["length"],
+        said["readability"],
         said["common"],
         domain["common"],
     )
@@ -159,14 +163,23 @@ def _criterion_figures(
     return {
         "rho": spearman(said, truth),
         "kappa": kappa(said, truth),
+        "macro_f1": levels_f1(said, truth, rubric),
         "error": mean_absolute_error(said, truth),
         "calibration": _calibration_gap(said, truth),
         "ridge_rho": spearman(held.ridge_scores[:, column], truth),
         "ridge_kappa": kappa(held.ridge_scores[:, column], truth),
         "length_rho": spearman(held.length_scores[:, column], truth),
+        "readability_rho": spearman(held.readability_scores[:, column], truth),
+        "common_f1": levels_f1(held.common_scores[:, column], truth, rubric),
         "common_error": mean_absolute_error(held.common_scores[:, column], truth),
         "readers_kappa": kappa(left[:, column], right[:, column]) if len(left) else None,
     }
+
+
+def levels_f1(said: F64, truth: F64, rubric: Rubric) -> float:
+    """Macro-F1 of scores rounded to whole levels, halves upwards."""
+    a, b = (np.clip(np.floor(x + 0.5), rubric.low, rubric.high).astype(np.int64) - rubric.low for x in (said, truth))
+    return macro_f1(a, b, num_classes=rubric.high - rubric.low + 1)
 
 
 def _calibration_gap(said: F64, truth: F64) -> float:

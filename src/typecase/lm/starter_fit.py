@@ -30,7 +30,7 @@ from typecase.lm.starter_words import WordLists, lists_of, word_lists
 
 WEIGHTS, CARD = "starter.npz", "STARTER_CARD.md"
 _FILTER_BITS = 14
-_OFTEN = 4
+OFTEN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ def fit_starter(
         raise BadRecipe(f"{seeds_folder} has {len(set(seeds.sources))} sources; training needs {2 * FOLDS} or more")
     lists = lists_for(seeds_folder)
     rater = fit_model(seeds, rubric_text, lists, settings, seed=seed)
-    held = rate_held_out(seeds, rubric_text, lists, settings, seed=seed)
-    figures = figures_of(seeds, held, reader_pairs(seeds_folder, seeds.rubric, least=_OFTEN))
+    held = rate_held_out(seeds, lambda taught: fit_model(taught, rubric_text, lists, settings, seed=seed), seed=seed)
+    figures = figures_of(seeds, held, reader_pairs(seeds_folder, seeds.rubric, least=OFTEN))
     data = to_bytes(rater)
     text = card_text(figures, seeds.rubric, settings, fingerprint=rater.fingerprint, size=len(data), seed=seed)
-    _write(out / WEIGHTS, data)
-    _write(out / CARD, text.encode())
+    write_whole(out / WEIGHTS, data)
+    write_whole(out / CARD, text.encode())
     return Card(rater.fingerprint, figures, text)
 
 
@@ -84,7 +84,7 @@ def lists_for(folder: Path) -> WordLists:
     return word_lists(classes, word_filter(word_keys(words), bits=_FILTER_BITS))
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes) -> None:
     """All or nothing: a temporary name, a sync, a rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -15,6 +15,7 @@ Price: about 20 MB a second on one core, 0.7 s to import and load; the first cal
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +61,15 @@ class DomainModel:
     heat: float
 
 
+class Sight(NamedTuple):
+    """What the starter rater sees of windows, a row each, float32."""
+
+    shares: F32  # (windows, classes that take part)
+    leanings: F32  # (windows, domains)
+    seen: F32  # (windows, measures + criteria + domains + kinds of damage)
+    raw: F32  # (windows, criteria): of the trees, before calibration
+
+
 @dataclass(frozen=True, slots=True)
 class StarterRater:
     """A rater made by `fit_starter`; see the module. The arrays are what the weights file holds."""
@@ -83,21 +93,25 @@ class StarterRater:
     def rate(self, values: U8, offsets: I64) -> Ratings:
         """Ratings of the documents values[offsets[i]:offsets[i + 1]] in order; bytes that are not UTF-8 are rated too."""
         ratings = unrated(self.rubric, len(offsets) - 1)
-        for first, last in _batches(offsets):
+        for first, last in batches(offsets):
             part = offsets[first : last + 1]
             windows = cut_windows(values, part, window_bytes=WINDOW_BYTES, max_windows=MAX_WINDOWS)
-            _put_documents(ratings, first, windows, *self._rate_windows(values, windows), self.trust_curve, self.domain_curve)
+            put_documents(ratings, first, windows, *self._rate_windows(values, windows), self.trust_curve, self.domain_curve)
         return ratings
 
-    def _rate_windows(self, values: U8, windows: Windows) -> tuple[F32, F32, F32]:
-        """(scores (windows, criteria), domain chances (windows, domains), trust (windows,)), all before documents."""
+    def look(self, values: U8, windows: Windows) -> Sight:
+        """All that is seen of every window before anything is calibrated."""
         measures, sums = see(values, windows, self.lexicon, self.weights)
         num_criteria = len(self.rubric.criteria)
         shares = class_shares(measures, self.domain.classes, len(self.lexicon.classes))
         leanings = domain_leanings(shares, sums[:, num_criteria : num_criteria + len(self.rubric.domains)], self.domain)
         texts = sums[:, :num_criteria] + self.text_start
         seen = np.hstack([measures, texts, leanings, forest_outputs(self.damage, measures)])
-        raw = forest_outputs(self.scores, seen)
+        return Sight(shares, leanings, seen, forest_outputs(self.scores, seen))
+
+    def _rate_windows(self, values: U8, windows: Windows) -> tuple[F32, F32, F32]:
+        """(scores (windows, criteria), domain chances (windows, domains), trust (windows,)), all before documents."""
+        _, leanings, seen, raw = self.look(values, windows)
         scores = np.column_stack([curve(raw[:, column]) for column, curve in enumerate(self.curves)])
         trust = forest_outputs(self.trust, np.hstack([seen, raw]))[:, 0]
         return scores, softmax(leanings, heat=self.domain.heat), trust
@@ -139,7 +153,7 @@ def window_shares(windows: Windows, num_docs: int) -> tuple[I64, F32]:
     return read, (size / np.maximum(1, read[windows.doc])).astype(np.float32)
 
 
-def _put_documents(
+def put_documents(
     ratings: Ratings,
     first: int,
     windows: Windows,
@@ -173,7 +187,7 @@ def _put_documents(
     ratings.rated_bytes[into] = read
 
 
-def _batches(offsets: I64) -> list[tuple[int, int]]:
+def batches(offsets: I64) -> list[tuple[int, int]]:
     """Ranges of documents of about _BATCH_BYTES each, so that scratch stays small."""
     out, first, num_docs = [], 0, len(offsets) - 1
     while first < num_docs:

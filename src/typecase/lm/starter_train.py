@@ -76,7 +76,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Corpus:
+class Corpus:
     """Windows of the rated documents, then of the planted copies, a row each."""
 
     seeds: Seeds
@@ -93,8 +93,29 @@ class _Corpus:
         return slice(0, self.num_rated)
 
 
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A starter rater, and what it says of the rows that it was taught when their fold was not taught.
+
+    seen      float32 (rows, measures + criteria + domains + kinds of damage)
+    raw       float32 (rated rows, criteria)   of the trees, before calibration
+    leanings  float64 (rows, domains)
+    """
+
+    model: StarterRater
+    corpus: Corpus
+    seen: F32
+    raw: F32
+    leanings: F64
+
+
 def fit_model(seeds: Seeds, rubric_text: str, lists: WordLists, settings: Settings, *, seed: int) -> StarterRater:
     """The starter rater that `seeds` teach, rounded as its weights file keeps it."""
+    return learn(seeds, rubric_text, lists, settings, seed=seed).model
+
+
+def learn(seeds: Seeds, rubric_text: str, lists: WordLists, settings: Settings, *, seed: int) -> Learned:
+    """Trains a starter rater and keeps what later stages may learn from: all of it out of fold by source."""
     corpus = _make_corpus(seeds, settings, seed=seed)
     undamaged = [row for row in range(len(seeds)) if not seeds.damage[row]]
     texts = [seeds.texts[row].encode("utf-8", "replace") for row in undamaged]
@@ -115,8 +136,8 @@ def fit_model(seeds: Seeds, rubric_text: str, lists: WordLists, settings: Settin
     damage_out = _damage_out_of_fold(corpus, measures, settings, seed=seed)
     seen = np.hstack([measures, texts_out, leanings, damage_out]).round(4).astype(np.float32)
     scores, curves, raw = _fit_scores(corpus, seen, settings, seed=seed)
-    trust, trust_curve = _fit_trust(corpus, seen, raw, curves, settings, seed=seed)
-    heat, domain_curve = _fit_chances(corpus, leanings)
+    trust, trust_curve = fit_trust(corpus, seen, raw, curves, settings, seed=seed)
+    heat, domain_curve = fit_chances(corpus, leanings)
 
     real = corpus.rated
     text_duals, text_start = solve(
@@ -142,10 +163,10 @@ def fit_model(seeds: Seeds, rubric_text: str, lists: WordLists, settings: Settin
         trust_curve=trust_curve,
         domain_curve=domain_curve,
     )
-    return from_arrays(to_arrays(model))
+    return Learned(from_arrays(to_arrays(model)), corpus, seen, raw, leanings)
 
 
-def _make_corpus(seeds: Seeds, settings: Settings, *, seed: int) -> _Corpus:
+def _make_corpus(seeds: Seeds, settings: Settings, *, seed: int) -> Corpus:
     folds = source_folds(seeds.sources, folds=settings.folds, seed=seed)
     undamaged = np.array([row for row in range(len(seeds)) if not seeds.damage[row]], np.int64)
     copies = plant(
@@ -162,10 +183,10 @@ def _make_corpus(seeds: Seeds, settings: Settings, *, seed: int) -> _Corpus:
     _, share = window_shares(windows, len(owner))
     num_rated = int((windows.doc < len(seeds)).sum())
     doc = owner[windows.doc]
-    return _Corpus(seeds, values, windows, num_rated, doc, kind[windows.doc], share.astype(np.float64), folds[doc])
+    return Corpus(seeds, values, windows, num_rated, doc, kind[windows.doc], share.astype(np.float64), folds[doc])
 
 
-def _measure(corpus: _Corpus, lexicon_without: Callable[[str], Lexicon]) -> F32:
+def _measure(corpus: Corpus, lexicon_without: Callable[[str], Lexicon]) -> F32:
     """The measures of every row, its words' levels counted without its own source."""
     sources = np.array(corpus.seeds.sources)[corpus.doc]
     out: F32 | None = None
@@ -191,7 +212,7 @@ def _domain_classes(rubric: Rubric, classes: tuple[str, ...]) -> I64:
     return np.array(named or range(len(classes)), np.int64)
 
 
-def _out_of_fold(corpus: _Corpus, text_gram: F64, domain_gram: F64, settings: Settings) -> tuple[F64, F64]:
+def _out_of_fold(corpus: Corpus, text_gram: F64, domain_gram: F64, settings: Settings) -> tuple[F64, F64]:
     """What ridge says of every row when its fold was not taught: criteria by n-grams, domains."""
     seeds, real = corpus.seeds, np.arange(len(corpus.doc)) < corpus.num_rated
     texts = np.zeros((len(corpus.doc), seeds.scores.shape[1]))
@@ -209,7 +230,7 @@ def _out_of_fold(corpus: _Corpus, text_gram: F64, domain_gram: F64, settings: Se
     return texts, leanings
 
 
-def _grow_damage(corpus: _Corpus, measures: F32, taught: Bool, settings: Settings, *, seed: int) -> Forest:
+def _grow_damage(corpus: Corpus, measures: F32, taught: Bool, settings: Settings, *, seed: int) -> Forest:
     """Trees that tell planted copies by kind from undamaged documents."""
     damaged = np.array([bool(name) for name in corpus.seeds.damage])[corpus.doc]
     rows = np.flatnonzero(taught & ((corpus.kind >= 0) | ~damaged))
@@ -217,7 +238,7 @@ def _grow_damage(corpus: _Corpus, measures: F32, taught: Bool, settings: Setting
     return grow_forest(measures[rows], targets, corpus.share[rows], settings.damage, seed=derive_seed(seed, "damage"))
 
 
-def _damage_out_of_fold(corpus: _Corpus, measures: F32, settings: Settings, *, seed: int) -> F32:
+def _damage_out_of_fold(corpus: Corpus, measures: F32, settings: Settings, *, seed: int) -> F32:
     out = np.zeros((len(corpus.doc), len(_KINDS)), np.float32)
     for fold in range(settings.folds):
         forest = _grow_damage(corpus, measures, corpus.fold != fold, settings, seed=seed)
@@ -226,7 +247,7 @@ def _damage_out_of_fold(corpus: _Corpus, measures: F32, settings: Settings, *, s
     return out
 
 
-def _targets(corpus: _Corpus, settings: Settings) -> tuple[F64, F64]:
+def _targets(corpus: Corpus, settings: Settings) -> tuple[F64, F64]:
     """(scores to learn, weight) of every row; a copy is rated as its original plus the mean effect of such damage."""
     seeds = corpus.seeds
     targets, weight = seeds.scores[corpus.doc].copy(), corpus.share.copy()
@@ -243,7 +264,7 @@ def _targets(corpus: _Corpus, settings: Settings) -> tuple[F64, F64]:
     return targets, weight
 
 
-def _fit_scores(corpus: _Corpus, seen: F32, settings: Settings, *, seed: int) -> tuple[Forest, tuple[Curve, ...], F32]:
+def _fit_scores(corpus: Corpus, seen: F32, settings: Settings, *, seed: int) -> tuple[Forest, tuple[Curve, ...], F32]:
     """(trees, a curve for each criterion, what the trees say of rated rows out of fold)."""
     targets, weight = _targets(corpus, settings)
     seed = derive_seed(seed, "scores")
@@ -255,11 +276,11 @@ def _fit_scores(corpus: _Corpus, seen: F32, settings: Settings, *, seed: int) ->
         forest = grow_forest(seen[taught], targets[taught], weight[taught], settings.scores, seed=seed)
         raw[asked] = forest_outputs(forest, seen[corpus.rated][asked])
     truth, share, rubric = targets[corpus.rated], corpus.share[corpus.rated], corpus.seeds.rubric
-    curves = tuple(_score_curve(raw[:, c], truth[:, c], share, rubric) for c in range(raw.shape[1]))
+    curves = tuple(score_curve(raw[:, c], truth[:, c], share, rubric) for c in range(raw.shape[1]))
     return grow_forest(seen[used], targets[used], weight[used], settings.scores, seed=seed), curves, raw
 
 
-def _in_groups(values: npt.NDArray[Any], truth: F64, weight: F64, *, groups: int) -> tuple[F64, F64, F64]:
+def in_groups(values: npt.NDArray[Any], truth: F64, weight: F64, *, groups: int) -> tuple[F64, F64, F64]:
     """Means of groups of neighbouring values, about equally many in each: (values, truth, weight)."""
     order = np.argsort(values, kind="stable")
     place = np.arange(len(order)) * groups // len(order)
@@ -271,9 +292,9 @@ def _in_groups(values: npt.NDArray[Any], truth: F64, weight: F64, *, groups: int
     )
 
 
-def _score_curve(raw: F32, truth: F64, weight: F64, rubric: Rubric) -> Curve:
+def score_curve(raw: F32, truth: F64, weight: F64, rubric: Rubric) -> Curve:
     """The mean rating by what the trees say; beyond the outermost groups it goes on with slope 1 to the ends of the scale."""
-    knots, heights = monotone_fit(*_in_groups(raw.astype(np.float64), truth, weight, groups=20))
+    knots, heights = monotone_fit(*in_groups(raw.astype(np.float64), truth, weight, groups=20))
     span = float(rubric.high - rubric.low)
     knots = np.concatenate([[knots[0] - span], knots, [knots[-1] + span]])
     heights = np.concatenate([[heights[0] - span], heights, [heights[-1] + span]])
@@ -298,8 +319,8 @@ def summary_of(scores: npt.NDArray[Any], rubric: Rubric) -> npt.NDArray[Any]:
     return column
 
 
-def _fit_trust(
-    corpus: _Corpus, seen: F32, raw: F32, curves: tuple[Curve, ...], settings: Settings, *, seed: int
+def fit_trust(
+    corpus: Corpus, seen: F32, raw: F32, curves: tuple[Curve, ...], settings: Settings, *, seed: int
 ) -> tuple[Forest, Curve]:
     """Trees and a curve for how often the summary score is a hit, from where it was one out of fold."""
     rubric, rows = corpus.seeds.rubric, np.hstack([seen[corpus.rated], raw])
@@ -312,14 +333,18 @@ def _fit_trust(
         taught = fold != asked
         forest = grow_forest(rows[taught], hits[taught], share[taught], settings.trust, seed=seed)
         out[~taught] = forest_outputs(forest, rows[~taught])[:, 0]
-    curve = Curve(*(part.astype(np.float32) for part in monotone_fit(*_in_groups(out, hits[:, 0], share, groups=12))))
+    curve = Curve(*(part.astype(np.float32) for part in monotone_fit(*in_groups(out, hits[:, 0], share, groups=12))))
     return grow_forest(rows, hits, share, settings.trust, seed=seed), curve
 
 
-def _fit_chances(corpus: _Corpus, leanings: F64) -> tuple[float, Curve]:
+def fit_chances(corpus: Corpus, leanings: F64) -> tuple[float, Curve]:
     """The heat at which chances say best what readers chose, and how often the likeliest domain is the readers'."""
-    votes, share = corpus.seeds.votes[corpus.doc[corpus.rated]], corpus.share[corpus.rated]
-    said = leanings[corpus.rated].astype(np.float32)
+    return chances_of(corpus.seeds.votes[corpus.doc[corpus.rated]], corpus.share[corpus.rated], leanings[corpus.rated])
+
+
+def chances_of(votes: F64, share: F64, leanings: F64) -> tuple[float, Curve]:
+    """The same of rows with `votes` (rows, domains), each with its share of a document."""
+    said = leanings.astype(np.float32)
     if said.shape[1] == 0:
         return 1.0, Curve(np.zeros(1, np.float32), np.zeros(1, np.float32))
     losses = [-(share * (votes * np.log(softmax(said, heat=heat) + 1e-9)).sum(axis=1)).sum() for heat in _HEATS]
@@ -327,5 +352,5 @@ def _fit_chances(corpus: _Corpus, leanings: F64) -> tuple[float, Curve]:
     likely = softmax(said, heat=heat)
     top = likely.argmax(axis=1)
     right = votes[np.arange(len(top)), top]
-    fitted = monotone_fit(*_in_groups(likely.max(axis=1).astype(np.float64), right, share, groups=12))
+    fitted = monotone_fit(*in_groups(likely.max(axis=1).astype(np.float64), right, share, groups=12))
     return heat, Curve(*(part.astype(np.float32) for part in fitted))
