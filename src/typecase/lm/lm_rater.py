@@ -7,7 +7,8 @@
     label mass    how much of the model's wish went to labels at all; under `least_mass` the document has `low_label_mass`
 
 The reply that DataMan's checkpoints write takes 29 tokens, decoded one after the other: 29 steps. Here a step reads a gap and
-the text up to the next, 14 of them, or all gaps at once until nothing changes, at most 15 passes, with the same answer
+the text up to the next, 14 of them, or, once like documents were read, all gaps at once with their labels as the guess until
+nothing changes: mostly 2 or 3 passes, 15 at most, with the same answer
 (`passes` None; see slots.py). `passes=1` reads the form once with the middle label in each gap, says `inexact` where that may
 differ, and `agreement` measures how much.
 
