@@ -20,9 +20,10 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
@@ -33,6 +34,7 @@ from typecase.lm.protocol import F32, Generation
 _LOGITS_BYTES = 64 << 20
 _LEAST_SHARED_TOKENS = 16
 Ids = Sequence[int]
+I32 = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,30 @@ class Written:
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     top: list[list[tuple[int, float]]] = field(default_factory=list)
+
+
+class Guide(Protocol):
+    """What a row may be continued with; a guide is of one row and one writing."""
+
+    def allowed(self, left: int) -> I32:
+        """The ids, at least one, that may come next when `left` more may be written, an end token included."""
+
+    def take(self, token: int) -> None:
+        """The id that was chosen."""
+
+
+@dataclass(slots=True)
+class Guided:
+    """Generated ids, without the end token; per token its log-probability among all ids and among those that were allowed.
+
+    `moved` counts the tokens, the end token included, for which the likeliest id of all was not allowed.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    chances: list[float] = field(default_factory=list)
+    moved: int = 0
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,15 +268,19 @@ class Forward:
 
     @torch.inference_mode()
     def fill(
-        self, prompts: Sequence[Ids], befores: Sequence[Ids], labels: Sequence[Ids], passes: int
+        self, prompts: Sequence[Ids], befores: Sequence[Ids], labels: Sequence[Ids], passes: int, likely: Ids | None = None
     ) -> tuple[list[list[F32]], list[bool], list[int]]:
-        """Log-probabilities of each slot's labels (ids) for each prompt, whether they are exact, and the passes it took."""
+        """Log-probabilities of each slot's labels (ids) for each prompt, whether they are exact, and the passes it took.
+
+        `likely` are the labels that like prompts had, by place: a guess that holds saves a pass.
+        """
         state = self.prefill([[*prompt, *befores[0]] for prompt in prompts])
-        if passes > len(labels) and self.device.type == "cpu":  # here time follows tokens; on a GPU it follows passes
+        if passes > len(labels) and self.device.type == "cpu" and likely is None:  # without a guess tokens count, not passes
             values = self._slots_in_turn(state, befores, labels)
             rows = [[own[row].numpy() for own in values] for row in range(len(prompts))]
             return rows, [True] * len(prompts), [max(1, len(labels) - 1)] * len(prompts)
-        guess = torch.tensor([[len(own) // 2 for own in labels]] * len(prompts), device=self.device)  # (B, S)
+        first = [len(own) // 2 for own in labels] if likely is None else list(likely)
+        guess = torch.tensor([first] * len(prompts), device=self.device)  # (B, S)
         found: list[list[F32]] = [[] for _ in prompts]
         exact, taken = [False] * len(prompts), [0] * len(prompts)
         active = torch.arange(len(prompts), device=self.device)
@@ -336,6 +366,50 @@ class Forward:
                 state, drawn, active = state.select(rows), drawn[rows], [active[at] for at in going]
             state = self.step(state, drawn)
         return written
+
+    @torch.inference_mode()
+    def write_guided(self, prompts: Sequence[Ids], guides: Sequence[Guide], max_tokens: int) -> list[Guided]:
+        """Continues each prompt by the likeliest id that its guide allows, until that is an end token."""
+        written = [Guided() for _ in prompts]
+        state, active = self.prefill(prompts), list(range(len(prompts)))
+        for turn in range(max_tokens):
+            logits = self.logits(state.hidden)
+            drawn, own, among, moved = self._guided(logits, [guides[row].allowed(max_tokens - turn) for row in active])
+            going = []
+            for at, row in enumerate(active):
+                text, token = written[row], drawn[at]
+                text.moved += moved[at]
+                if token in self.ends:
+                    text.ended = True
+                    continue
+                text.ids.append(token)
+                text.logprobs.append(own[at])
+                text.chances.append(among[at])
+                guides[row].take(token)
+                going.append(at)
+            if not going or turn + 1 == max_tokens:
+                break
+            taken = torch.tensor([drawn[at] for at in going], device=self.device)
+            if len(going) < len(active):
+                rows = torch.tensor(going, device=self.device)
+                state, active = state.select(rows), [active[at] for at in going]
+            state = self.step(state, taken)
+        return written
+
+    def _guided(self, logits: Tensor, allowed: Sequence[I32]) -> tuple[list[int], list[float], list[float], list[bool]]:
+        """The likeliest allowed id a row, its log-probability among all and among the allowed, whether another was likelier."""
+        sizes = [len(ids) for ids in allowed]
+        rows = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(self.device)
+        ids = torch.from_numpy(np.concatenate(allowed).astype(np.int64)).to(self.device)
+        masked = torch.full_like(logits, -torch.inf)
+        masked[rows, ids] = logits[rows, ids]
+        drawn = masked.argmax(1)
+        value = masked.gather(1, drawn[:, None])[:, 0]
+        told = torch.stack(
+            [drawn.float(), value - logits.logsumexp(1), value - masked.logsumexp(1),
+             (logits.argmax(1) != drawn).float()]
+        ).tolist()  # one transfer  # fmt: skip
+        return [int(i) for i in told[0]], told[1], told[2], [bool(m) for m in told[3]]
 
     def _draw(self, logprobs: Tensor, keys: Sequence[int], turn: int, temperature: float) -> Tensor:
         if temperature == 0:

@@ -49,7 +49,7 @@ from typecase.lm.protocol import (
 from typecase.lm.slots import Filled, Slot
 
 if TYPE_CHECKING:
-    from typecase.lm.forward import Forward, Written
+    from typecase.lm.forward import Forward, Guide, Guided, Written
 
 R = TypeVar("R")
 Row = TypeVar("Row")
@@ -132,6 +132,43 @@ class LocalLM:
 
         return self._run(no_string(prompts), lambda rows: list(zip(rows, self._prompt_ids(rows))), size, ask, _nonempty)
 
+    def generate_guided(
+        self, rows: Iterable[tuple[str, Callable[[], Guide]]], *, max_tokens: int
+    ) -> Iterator[tuple[int, Guided] | Failure]:
+        """Continues each prompt by the likeliest ids that a guide allows: the prompt's tokens and what was written.
+
+        A guide is made anew whenever its row is asked for, which is more than once where memory runs out.
+        """
+
+        def encode(window: list[tuple[str, Callable[[], Guide]]]) -> list[tuple[list[int], Callable[[], Guide]]]:
+            return [(ids, make) for ids, (_, make) in zip(self._prompt_ids([p for p, _ in window]), window)]
+
+        def ask(batch: list[tuple[list[int], Callable[[], Guide]]]) -> list[tuple[int, Guided] | Failure]:
+            found = self._forward.write_guided([ids for ids, _ in batch], [make() for _, make in batch], max_tokens)
+            return [(len(ids), own) for (ids, _), own in zip(batch, found)]
+
+        return self._run(rows, encode, lambda row: len(row[0]) + max_tokens, ask, lambda row: _nonempty(("", row[0])))
+
+    @property
+    def tokenizer(self) -> Any:
+        """The model's tokenizer, of transformers."""
+        return self._tokenizer
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """Ids that end a text."""
+        return self._forward.ends
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Ids that the model tells apart; the tokenizer may know fewer."""
+        return self._forward.vocabulary
+
+    @property
+    def parameters(self) -> int:
+        """Weights of the model."""
+        return sum(int(weights.numel()) for weights in self._forward.model.parameters())
+
     def score(self, texts: Iterable[str]) -> Iterator[Scores | Failure]:
         """One pass over each batch."""
         require(self, "score")
@@ -190,8 +227,12 @@ class LocalLM:
         room = sum(len(before) + 1 for before in befores)
         self._forward.forget()  # what an earlier call left would change the last digits: same rows, same bytes
 
+        likely: list[int] | None = None
+
         def ask(rows: list[list[int]]) -> list[Filled | Failure]:
-            found, exact, taken = self._forward.fill(rows, befores, labels, passes)
+            nonlocal likely
+            found, exact, taken = self._forward.fill(rows, befores, labels, passes, likely if passes > 1 else None)
+            likely = [int(np.bincount(best).argmax()) for best in zip(*([own.argmax() for own in row] for row in found))]
             return [Filled(tuple(own), sure, len(row), n) for row, own, sure, n in zip(rows, found, exact, taken)]
 
         return self._run(no_string(prompts), self._prompt_ids, lambda row: len(row) + room, ask)
