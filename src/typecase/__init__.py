@@ -91,11 +91,15 @@ if TYPE_CHECKING:
     from typecase.lm.models import open_lm as open_lm
     from typecase.lm.protocol import LM as LM
     from typecase.lm.raters import open_rater as open_rater
+    from typecase.lm.refiner import Refiner as Refiner
+    from typecase.lm.refiners import open_refiner as open_refiner
     from typecase.lm.remote import RemoteLM as RemoteLM
     from typecase.lm.rubric import load_rubric as load_rubric
     from typecase.recipe.build import Build as Build
     from typecase.recipe.count import Count as Count
+    from typecase.recipe.decontaminate import Decontaminate as Decontaminate
     from typecase.recipe.dedup import Dedup as Dedup
+    from typecase.recipe.dedup_spans import DedupSpans as DedupSpans
     from typecase.recipe.index import Index as Index
     from typecase.recipe.ingest import Ingest as Ingest
     from typecase.recipe.perplexity import Perplexity as Perplexity
@@ -135,7 +139,9 @@ _HOMES = {
     "CorruptStore": "errors",
     "Count": "recipe.count",
     "Damaged": "errors",
+    "Decontaminate": "recipe.decontaminate",
     "Dedup": "recipe.dedup",
+    "DedupSpans": "recipe.dedup_spans",
     "Derivation": "app.deriving",
     "Document": "core.document",
     "DocumentStore": "store.documents",
@@ -161,6 +167,7 @@ _HOMES = {
     "RaterRecipe": "train.rater_recipe",
     "Recipe": "recipe.recipe",
     "Refine": "recipe.refine",
+    "Refiner": "lm.refiner",
     "Refusal": "core.program.language",
     "RemoteLM": "lm.remote",
     "Rubric": "core.rating",
@@ -206,6 +213,7 @@ _HOMES = {
     "open_journal": "store.journal.opening",
     "open_lm": "lm.models",
     "open_rater": "lm.raters",
+    "open_refiner": "lm.refiners",
     "open_search": "app.searching",
     "open_timeline": "store.timeline.timeline",
     "open_tokenizer": "store.tokenizer.tokenizer",

@@ -1,4 +1,4 @@
-"""Commands that run one stage into a folder: ingest, refine, dedup, select, build."""
+"""Commands that run one stage into a folder: ingest, build."""
 
 from __future__ import annotations
 
@@ -10,13 +10,9 @@ import click
 from typecase.app import verbs
 from typecase.app.options import answer, out_option, reporter, work_options
 from typecase.app.printing import artifact_lines
-from typecase.core.selection.selection import Budget
 from typecase.errors import FixInput
 from typecase.recipe.build import Build
-from typecase.recipe.dedup import Dedup
 from typecase.recipe.ingest import PART_BYTES, Ingest
-from typecase.recipe.refine import Refine
-from typecase.recipe.select import Select
 from typecase.recipe.stage import Stage
 from typecase.store.sources.files import FORMATS
 from typecase.store.sources.read import LIMIT_BYTES
@@ -74,62 +70,6 @@ def ingest_command(
     _made(stage, {}, out, workers, quiet, as_json)
 
 
-@click.command(name="refine")
-@click.argument("docs", type=DOCS)
-@out_option
-@click.option("--rules", help="Rule sets, with commas; by default the sound ones for mixed text.")
-@work_options
-def refine_command(docs: Path, out: Path, rules: str | None, workers: int, quiet: bool, as_json: bool) -> None:
-    """Write a refining program for every document of DOCS and run it; programs and reasons are kept beside the texts."""
-    stage = Refine() if rules is None else Refine(rules=tuple(r.strip() for r in rules.split(",") if r.strip()))
-    _made(stage, {"docs": docs}, out, workers, quiet, as_json)
-
-
-@click.command(name="dedup")
-@click.argument("docs", type=DOCS)
-@out_option
-@click.option("--normalize", is_flag=True, help="Texts that differ in white space or case alone are equal.")
-@click.option("--keep", default="first", show_default=True, help="first, or a rating column: the best by it survives.")
-@click.option("--ratings", type=DOCS, help="Folder of ratings, for --keep.")
-@work_options
-def dedup_command(
-    docs: Path, out: Path, normalize: bool, keep: str, ratings: Path | None, workers: int, quiet: bool, as_json: bool
-) -> None:
-    """Remove exact duplicates from DOCS."""
-    _made(Dedup(normalize=normalize, keep=keep), _with(docs, ratings), out, workers, quiet, as_json)
-
-
-@click.command(name="select")
-@click.argument("docs", type=DOCS)
-@out_option
-@click.option("--budget", required=True, help="'10M tokens' (needs --tokenizer), '250k documents' or '2G bytes'.")
-@click.option("--policy", default="top", show_default=True, help="top, uniform, threshold:SCORE or sampled:TEMPERATURE.")
-@click.option("--score", help="The rating to go by; overall_score by default.")
-@click.option("--strata", help="Columns that divide the budget, with commas; '' for none.")
-@click.option("--ratings", type=DOCS, help="Folder of ratings.")
-@click.option("--tokenizer", help="Counts the tokens.")
-@click.option("--seed", type=int, help="Needed by a policy that draws.")
-@work_options
-def select_command(
-    docs: Path,
-    out: Path,
-    budget: str,
-    policy: str,
-    score: str | None,
-    strata: str | None,
-    ratings: Path | None,
-    tokenizer: str | None,
-    seed: int | None,
-    workers: int,
-    quiet: bool,
-    as_json: bool,
-) -> None:
-    """Keep documents of DOCS up to a budget; every row gets a reason."""
-    columns = None if strata is None else tuple(s.strip() for s in strata.split(",") if s.strip())
-    stage = Select(budget=Budget.parse(budget), policy=policy, score=score, strata=columns, tokenizer=tokenizer, seed=seed)
-    _made(stage, _with(docs, ratings), out, workers, quiet, as_json)
-
-
 @click.command(name="build")
 @click.argument("docs", type=DOCS)
 @out_option
@@ -168,7 +108,3 @@ def _special(value: str) -> bool | str | int:
     if value in ("yes", "no"):
         return value == "yes"
     return int(value) if value.isdigit() else value
-
-
-def _with(docs: Path, ratings: Path | None) -> dict[str, Path]:
-    return {"docs": docs} if ratings is None else {"docs": docs, "ratings": ratings}

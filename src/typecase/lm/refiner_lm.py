@@ -21,7 +21,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import repeat
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from typecase.core.program.chunks import Chunk
 from typecase.core.program.decoding import OPERATIONS, Automaton
@@ -91,6 +91,9 @@ class LMSettings:
 
 class LMRefiner:
     """Two language models, or one, as a refiner; either stage may be absent (None)."""
+
+    batch_docs: ClassVar[int] = 8
+    """Documents that are proposed for, and kept, together."""
 
     def __init__(
         self,

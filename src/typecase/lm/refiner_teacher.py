@@ -20,7 +20,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Final
+from typing import ClassVar, Final
 
 from typecase.core.program.chunks import Chunk
 from typecase.core.program.guards import STRICT, GuardPolicy
@@ -110,6 +110,9 @@ class _Heard:
 
 class TeacherRefiner:
     """A refiner that asks a language model; see the module."""
+
+    batch_docs: ClassVar[int] = 64
+    """Documents that are asked about, and kept, together."""
 
     def __init__(
         self,

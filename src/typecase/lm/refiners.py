@@ -27,7 +27,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from typecase.core.program.language import Program, Statement, bind
 from typecase.core.program.proposal import Proposal
@@ -55,6 +55,8 @@ class RulesRefiner:
     rules: Rules = field(default_factory=Rules)
     name: str = "rules"
     version: str = "1"
+    batch_docs: ClassVar[None] = None
+    """Quick: nothing need be kept of a part that was broken off."""
 
     @property
     def fingerprint(self) -> str:

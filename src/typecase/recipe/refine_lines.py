@@ -1,28 +1,35 @@
-"""Which lines are frequent in a corpus: counted part by part, merged by hash range in bounded memory.
+"""Which lines and paragraphs are frequent in a corpus: counted part by part, merged by hash range in bounded memory.
 
     survey   part k   -> scratch/lines-0000k.{hash,docs}.npy     sorted hashes of folded lines, documents that have each
     decide   all      -> scratch/frequent.npy                    hashes that enough documents have, sorted
 
-A line counts once a document, so the counts are sums over any division of the corpus into parts. Price: 12 bytes of
-scratch for every different line of a part; the merge holds MERGE_ENTRIES of them at once.
+A line or paragraph counts once a document, so the counts are sums over any division of the corpus into parts. The two share one
+table: a paragraph has several lines or more than MAX_BYTES, so no line is one. Price: 12 bytes of scratch for every different
+line and paragraph of a part; the merge holds MERGE_ENTRIES of them at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from typecase.core.lines import U32, U64, contains, document_counts, line_hashes, line_spans, merge_counts
+from typecase.core.lines import I64, U8, U32, U64, contains, document_counts, line_hashes, line_spans, merge_counts
+from typecase.core.paragraphs import paragraph_spans
+from typecase.core.rules.frequent import LINE, PARAGRAPH
 from typecase.errors import CorruptStore
 from typecase.store import atomic, shards
 
 MIN_BYTES: Final = 4
 MAX_BYTES: Final = 400
-"""Bytes of a folded line that is counted; shorter ones say nothing, longer ones are paragraphs: dedup finds those."""
+"""Bytes of a folded line that is counted; shorter ones say nothing, longer ones are paragraphs."""
+
+MAX_PARAGRAPH_BYTES: Final = 8000
+"""Bytes of a folded paragraph that is counted; what is longer is a text, and its copies are for dedup to find."""
 
 MIN_CORPUS: Final = 10
 """Below so many documents nothing is frequent."""
@@ -34,14 +41,15 @@ Counts = tuple[U64, U32]
 
 
 def count_lines(part: Path) -> tuple[Counts, int, int]:
-    """In how many documents of `part` each line occurs, and the documents and bytes of text read."""
+    """In how many documents of `part` each line and paragraph occurs, and the documents and bytes of text read."""
     waiting: list[Counts] = []
     num_waiting = documents = text_bytes = 0
     for table in shards.read_groups(part, ["text"]):
         for chunk in table.column("text").chunks:
             values, offsets = shards.buffers_of(chunk)
-            waiting.append(document_counts(*_hashes(values, offsets)))
-            num_waiting += len(waiting[-1][0])
+            hashed = _hashes(values, offsets)
+            waiting += [document_counts(hashed.lines, hashed.first), document_counts(hashed.paragraphs, hashed.paragraph_first)]
+            num_waiting += len(waiting[-1][0]) + len(waiting[-2][0])
             documents += len(chunk)
             text_bytes += int(offsets[-1] - offsets[0])
         if num_waiting > MERGE_ENTRIES:
@@ -95,15 +103,34 @@ def save_array(path: Path, array: U64 | U32) -> None:
         np.save(file, array)
 
 
-def frequent_flags(chunk: pa.Array, frequent: U64) -> list[list[bool] | None]:
-    """For each text of `chunk` which of its lines are frequent; None where none is."""
+def frequent_flags(chunk: pa.Array, frequent: U64) -> list[list[int] | None]:
+    """For each text of `chunk` how each of its lines is frequent (bits LINE and PARAGRAPH); None where none is."""
     values, offsets = shards.buffers_of(chunk)
-    hashes, first = _hashes(values, offsets)
-    flags = contains(frequent, hashes)
-    some = np.add.reduceat(flags, first[:-1]) > 0 if len(flags) else np.zeros(0, np.bool_)
+    hashed = _hashes(values, offsets)
+    flags = contains(frequent, hashed.lines).astype(np.uint8) * LINE
+    for at in np.flatnonzero(contains(frequent, hashed.paragraphs)).tolist():
+        flags[hashed.first_line[at] : hashed.last_line[at] + 1] |= PARAGRAPH
+    first = hashed.first
+    some = np.add.reduceat(flags, first[:-1], dtype=np.int64) > 0 if len(flags) else np.zeros(0, np.bool_)
     return [flags[first[i] : first[i + 1]].tolist() if some[i] else None for i in range(len(chunk))]
 
 
-def _hashes(values: np.ndarray, offsets: np.ndarray) -> tuple[U64, np.ndarray]:
+@dataclass(frozen=True, slots=True)
+class _Hashed:
+    """Hashes of the lines and paragraphs of several texts: those of text i are [first[i], first[i + 1]) of each."""
+
+    lines: U64
+    first: I64
+    paragraphs: U64
+    paragraph_first: I64
+    first_line: I64
+    last_line: I64
+
+
+def _hashes(values: U8, offsets: I64) -> _Hashed:
     first, starts, stops = line_spans(values, offsets)
-    return line_hashes(values, starts, stops, min_bytes=MIN_BYTES, max_bytes=MAX_BYTES), first
+    lines = line_hashes(values, starts, stops, min_bytes=MIN_BYTES, max_bytes=MAX_BYTES)
+    counted, first_line, last_line = paragraph_spans(values, first, starts, stops, longer_than=MAX_BYTES)
+    low, high = starts[first_line], stops[last_line]
+    paragraphs = line_hashes(values, low, high, min_bytes=MIN_BYTES, max_bytes=MAX_PARAGRAPH_BYTES)
+    return _Hashed(lines, first, paragraphs, counted, first_line, last_line)

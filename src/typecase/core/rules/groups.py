@@ -97,7 +97,7 @@ class Rules:
         if len(set(self.names)) < len(self.names):
             raise BadProgram(f"rules are named twice: {', '.join(self.names)}")
 
-    def propose(self, text: str, *, frequent: Sequence[bool] | None = None) -> Proposal:
+    def propose(self, text: str, *, frequent: Sequence[int] | None = None) -> Proposal:
         """A canonical program for `text`. `frequent` says of each line whether many documents of the corpus have it."""
         page = Page(text)
         if "furniture" in self.names:
