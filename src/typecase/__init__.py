@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     from typecase.lm.refiners import open_refiner as open_refiner
     from typecase.lm.remote import RemoteLM as RemoteLM
     from typecase.lm.rubric import load_rubric as load_rubric
+    from typecase.lm.tagger import load_tagger as load_tagger
     from typecase.recipe.build import Build as Build
     from typecase.recipe.count import Count as Count
     from typecase.recipe.decontaminate import Decontaminate as Decontaminate
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
     from typecase.recipe.dedup_spans import DedupSpans as DedupSpans
     from typecase.recipe.index import Index as Index
     from typecase.recipe.ingest import Ingest as Ingest
+    from typecase.recipe.mark import Mark as Mark
     from typecase.recipe.perplexity import Perplexity as Perplexity
     from typecase.recipe.rate import Rate as Rate
     from typecase.recipe.recipe import Recipe as Recipe
@@ -156,6 +158,7 @@ _HOMES = {
     "Local": "engine.local",
     "LocalLM": "lm.local",
     "Manifest": "store.manifest",
+    "Mark": "recipe.mark",
     "ModelUnavailable": "errors",
     "NeedsExtra": "errors",
     "NotFound": "errors",
@@ -206,6 +209,7 @@ _HOMES = {
     "info": "app.verbs",
     "load_recipe": "recipe.recipe",
     "load_rubric": "lm.rubric",
+    "load_tagger": "lm.tagger",
     "make_edits": "app.editing",
     "merge": "app.health",
     "open": "app.verbs",

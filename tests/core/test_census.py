@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import typecase.core.census as census_module
 from typecase.core.census import NONE, Census, Counter, empty_census
 
 NUM_IDS, NUM_SOURCES, K = 7, 3, 2
@@ -79,3 +80,47 @@ def test_what_does_not_fit_is_refused() -> None:
         counter.add(np.zeros(4, "uint16"), np.array([4]), 0, np.array([2]))
     with pytest.raises(ValueError, match="do not merge"):
         empty_census(3) + empty_census(4)
+
+
+def test_more_documents_than_marks_tell_apart() -> None:
+    """Marks of the last document are wiped after 65,535: nothing may be taken for seen, or for new, across that."""
+    num, num_ids = 140_000, 5
+    tokens = np.random.default_rng(3).integers(0, num_ids + 1, 2 * num).astype(np.uint16)
+    ends = np.arange(1, num + 1, dtype=np.int64) * 2
+    counter = Counter(num_ids, num_examples=2)
+    for first in range(0, num, 50_000):
+        last = min(num, first + 50_000)
+        counter.add(tokens[2 * first : 2 * last], ends[: last - first], first)
+    found, pairs = counter.census(), tokens.reshape(-1, 2)
+    for token in range(num_ids):
+        holders = np.flatnonzero((pairs == token).any(axis=1))
+        assert found.documents[0, token] == len(holders) and found.counts[0, token] == (tokens == token).sum()
+        assert found.examples[token].tolist() == holders[:2].tolist()
+    assert found.outside == (tokens == num_ids).sum() and found.num_documents == num
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int32", "int64"])
+def test_ids_far_outside(dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    tokens = np.array([3, limits.max, limits.min, 3, min(limits.max, 70_000)], dtype)
+    counter = Counter(4)
+    counter.add(tokens, np.array([2, 5]), 0)
+    found = counter.census()
+    assert found.outside == int((tokens.astype(object) >= 4).sum() + (tokens.astype(object) < 0).sum())
+    assert found.total.tolist() == [int((tokens == t).sum()) for t in range(4)] and found.in_documents[3] == 2
+
+
+@given(documents, st.integers(9, 40))
+@settings(max_examples=40, deadline=None)
+def test_counts_beyond_32_bits(docs: Docs, most: int) -> None:
+    """Counts kept in 32 bits are folded into 64 before they could overflow; where that happens changes nothing."""
+    counter, naive = Counter(NUM_IDS, num_sources=NUM_SOURCES, num_examples=K), counted(docs)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(census_module, "_MOST", most)
+        for k, (source, doc) in enumerate(docs):
+            counter.add(np.array(doc, "uint16"), np.array([len(doc)]), k, np.array([source]))
+            if k % 4 == 3:
+                counter.census()
+        assert same(counter.census(), naive) and same(counter.census(), naive)
+        with pytest.raises(ValueError, match="too many to add at once"):
+            counter.add(np.zeros(most + 1, "uint16"), np.array([most + 1]), len(docs))

@@ -10,6 +10,7 @@ import click
 
 from typecase.app import auditing
 from typecase.app.audit_rows import PATH, chosen_rows, finish, ids_of, pairs, row_options
+from typecase.app.cli_audit_mark import mark_command
 from typecase.app.cli_audit_model import (
     bigrams_command,
     diff_command,
@@ -48,6 +49,7 @@ for _command in (
     bigrams_command,
     gate_command,
     text_command,
+    mark_command,
 ):
     audit_command.add_command(_command)
 

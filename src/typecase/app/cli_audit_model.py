@@ -12,7 +12,7 @@ import click
 import orjson
 import pyarrow as pa
 
-from typecase.app import auditing_bigrams, auditing_copies, auditing_marginal, auditing_verdict, auditing_weights
+from typecase.app import audit_page, auditing_bigrams, auditing_copies, auditing_marginal, auditing_verdict, auditing_weights
 from typecase.app.audit_rows import PATH, chosen_rows, finish, ids_of, pairs, row_options
 from typecase.app.options import answer, json_option
 from typecase.app.printing import table
@@ -152,18 +152,34 @@ def marginal_command(
 @click.argument("tables", nargs=-1, required=True, type=PATH)
 @click.option("--wanted", help="Ids that must be trained, with commas.")
 @click.option("--ids", "out_ids", type=PATH, help="Write lists of ids to mask, drop, replace, re-initialise, retrain: JSON.")
+@click.option(
+    "-o", "--out", type=PATH, help="Folder of a report: page with figures, Markdown, Parquet, JSON lines, lists of ids."
+)
+@click.option("--plain", is_flag=True, help="The report without page and figures: needs nothing but the base install.")
+@click.option("--index", type=PATH, help="Index of the corpus (typecase index): where the worst tokens stand in it.")
 @row_options
 @json_option
 def report_command(
-    tables: tuple[Path, ...], wanted: str | None, out_ids: Path | None, out_table: Path | None, where: str | None,
-    sort: str | None, top: int | None, as_json: bool,
+    tables: tuple[Path, ...], wanted: str | None, out_ids: Path | None, out: Path | None, plain: bool, index: Path | None,
+    out_table: Path | None, where: str | None, sort: str | None, top: int | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Join TABLES (.parquet of audit tokenizer, corpus, weights, verify) into one decision for each token."""
-    found = auditing_verdict.audit_report(tables, wanted=ids_of(wanted))
+    read = [auditing_verdict.read_whole(one) for one in tables]
+    found = auditing_verdict.audit_report(read, wanted=ids_of(wanted))
+    if index is not None:
+        from typecase.app.searching import open_search  # half a second of imports, only where a corpus is searched
+
+        with open_search(index) as search:
+            found = audit_page.with_examples(found, search)
     if out_ids is not None:
         write_json(out_ids, found.lists())
+    lines = verdict_lines(found, out_ids)
+    if out is not None:
+        basis = [(path.name, header) for path, (_, header) in zip(tables, read, strict=True)]
+        made = audit_page.write_audit_report(found, out, basis=basis, pictures=not plain)
+        lines += [f"report -> {made.page or made.folder / audit_page.TEXT}", f"  {pairs(made.lists)} ids in {out / 'ids'}"]
     rows = chosen_rows(found.table, where, sort, top, "decision in ('under_trained', 'suspect')")
-    finish(found.header(), verdict_lines(found, out_ids), found.table, rows, out_table, where, as_json)
+    finish(found.header(), lines, found.table, rows, out_table, where, as_json)
 
 
 @click.command(name="bigrams")

@@ -9,8 +9,10 @@ Law: a census of runs of documents that do not overlap is the merge of theirs. S
 both, so merging is associative and commutative and `empty_census` is its unit: any cut into shards, on any number of workers,
 gives the same census.
 
-Price: one pass, 2 ns a token on one core; while counting 16 bytes an id and source, and 24 an id. Whether a token is new in its
-document cannot be predicted, so it is added, not branched on: that alone is a factor of two.
+Price: one pass, 2 ns a token on one core; while counting 8 bytes an id and source (16 more once 2^32 tokens are counted, and at
+the end), and 36 an id. Whether a token is new in its document cannot be predicted, so it is added, not branched on: that alone
+is a factor of two. What is touched for every token is kept small, for it must stay in the cache: a count of 32 bits, and 16
+bits that say in which document it was last seen.
 """
 
 from __future__ import annotations
@@ -28,6 +30,11 @@ NONE = -1
 """No document: where a token has fewer examples than were asked for."""
 
 _FAR = np.iinfo(np.int64).max
+_MOST = (1 << 32) - 1
+"""Tokens that 32 bits surely count; before more, counts are added up in 64."""
+
+_ROUND = (1 << 16) - 1
+"""Documents that 16 bits tell apart; after so many the marks of the last document are wiped, and numbers begin again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,22 +104,25 @@ class Counter:
     """Counts runs of documents into one census; `add` may be called with any runs, each document once and whole."""
 
     def __init__(self, num_ids: int, *, num_sources: int = 1, num_examples: int = 3) -> None:
-        # The last id stands for all that lie outside the vocabulary, so that the loop need not branch.
-        shape = (num_sources, num_ids + 1)
+        # Rows beyond the vocabulary take what lies outside it. No id of 16 bits needs a check: each has a row of its own. Of
+        # wider ids all that are too large share the last row, so that the loop need not branch.
+        rows = max(num_ids + 1, 1 << 16)
+        self._num_ids = num_ids
         self._tables = _Tables(
-            np.zeros(shape, np.int64),
-            np.zeros(shape, np.int64),
-            np.zeros(num_ids + 1, np.uint64),
-            np.full((num_ids + 1, num_examples), _FAR, np.int64),
-            np.zeros(num_ids + 1, np.uint32),
-            np.zeros(num_ids + 2, np.uint32),
+            np.zeros((num_sources, rows), np.uint32),
+            np.zeros((num_sources, rows), np.uint32),
+            np.zeros(rows, np.uint64),
+            np.full((rows, num_examples), _FAR, np.int64),
+            np.zeros(rows, np.uint16),
+            np.zeros(rows + 1, np.uint32),
         )
-        self._num_documents = self._num_tokens = 0
+        self._folded: tuple[Ints, Ints] | None = None
+        self._num_documents = self._num_tokens = self._since_fold = 0
 
     def add(self, tokens: npt.NDArray[Any], ends: Ints, first_doc: int, sources: npt.NDArray[np.integer] | None = None) -> None:
         """Documents `first_doc` and on, end to end in `tokens`, document d up to `ends[d]`; `sources` (documents,) of each.
 
-        Raises ValueError when ends fall, leave `tokens`, or a source is none.
+        Raises ValueError when ends fall, leave `tokens`, a source is none, or `tokens` are 2^32 or more.
         """
         starts = np.concatenate((np.zeros(1, np.int64), ends[:-1])) if len(ends) else ends
         if (int(ends[-1]) if len(ends) else 0) != len(tokens) or (ends < starts).any():
@@ -121,39 +131,54 @@ class Counter:
         num_sources = len(self._tables.counts)
         if len(labels) != len(ends) or (len(labels) and not 0 <= labels.min() <= labels.max() < num_sources):
             raise ValueError(f"{len(ends)} documents need as many sources below {num_sources}, got {len(labels)}")
+        if len(tokens) > _MOST:
+            raise ValueError(f"{len(tokens):,} tokens are too many to add at once: add runs of fewer than 2^32")
+        if self._since_fold + len(tokens) > _MOST:
+            self._fold()
         if len(ends):
             view = np.asarray(tokens).view(np.dtype(f"u{tokens.dtype.itemsize}"))  # a negative id becomes a large one: outside
-            if self._num_documents + len(ends) >= 1 << 32:
-                raise ValueError("a counter takes 2^32 documents; merge the censuses of several")
             _count(view, np.ascontiguousarray(ends, np.int64), first_doc, self._num_documents, labels, *self._tables)
         self._num_documents += len(ends)
         self._num_tokens += len(tokens)
+        self._since_fold += len(tokens)
+
+    def _fold(self) -> tuple[Ints, Ints]:
+        """Counts and documents so far in 64 bits; those in 32 begin again."""
+        tables = self._tables
+        if self._folded is None:
+            self._folded = tables.counts.astype(np.int64), tables.documents.astype(np.int64)
+        else:
+            for whole, part in zip(self._folded, (tables.counts, tables.documents)):
+                whole += part
+        tables.counts[:], tables.documents[:], self._since_fold = 0, 0, 0
+        return self._folded
 
     def census(self) -> Census:
         """What was counted so far."""
-        tables = self._tables
-        examples = np.sort(tables.examples[:-1], axis=1)
+        tables, num_ids = self._tables, self._num_ids
+        counts, documents = self._fold()
+        examples = np.sort(tables.examples[:num_ids], axis=1)
         examples[examples == _FAR] = NONE
         return Census(
-            tables.counts[:, :-1].copy(),
-            tables.documents[:, :-1].copy(),
-            tables.family[:-1].copy(),
+            counts[:, :num_ids].copy(),
+            documents[:, :num_ids].copy(),
+            tables.family[:num_ids].copy(),
             examples,
             self._num_documents,
             self._num_tokens,
-            int(tables.counts[:, -1].sum()),
+            int(counts[:, num_ids:].sum()),
         )
 
 
 class _Tables(NamedTuple):
-    """`last` is the document that each token was last seen in (1, 2, … as they were counted; 32 bits keep it in the cache),
-    `fresh` room for the tokens that are new in one."""
+    """`last` is the document that each token was last seen in (1, 2, … up to `_ROUND`, then from 1 again), `fresh` room for the
+    tokens that are new in one."""
 
-    counts: Ints
-    documents: Ints
+    counts: npt.NDArray[np.uint32]
+    documents: npt.NDArray[np.uint32]
     family: npt.NDArray[np.uint64]
     examples: Ints
-    last: npt.NDArray[np.uint32]
+    last: npt.NDArray[np.uint16]
     fresh: npt.NDArray[np.uint32]
 
 
@@ -164,23 +189,29 @@ def _count(
     first_doc: int,
     before: int,
     labels: Ints,
-    counts: Ints,
-    documents: Ints,
+    counts: npt.NDArray[np.uint32],
+    documents: npt.NDArray[np.uint32],
     family: npt.NDArray[np.uint64],
     examples: Ints,
-    last: npt.NDArray[np.uint32],
+    last: npt.NDArray[np.uint16],
     fresh: npt.NDArray[np.uint32],
 ) -> None:
-    limit = np.uint64(len(last) - 1)
+    limit, wide = np.uint64(len(last) - 1), tokens.itemsize > 2
     start = np.int64(0)
     for d in range(len(ends)):
-        doc, here = first_doc + d, np.uint32(before + d + 1)
+        if (before + d) % _ROUND == 0:
+            last[:] = 0
+        doc, here = first_doc + d, np.uint16((before + d) % _ROUND + 1)
         counted, held = counts[labels[d]], documents[labels[d]]
-        # Appending always and moving on only when the token is new costs no mispredicted branch.
+        own = tokens[start : ends[d]]
+        # Unsigned places need no look at whether they count from the end. Appending always and moving on only when the token is
+        # new costs no mispredicted branch.
         num_fresh = np.uint64(0)
-        for i in range(start, ends[d]):
-            token = min(np.uint64(tokens[i]), limit)
-            counted[token] += 1
+        for i in range(np.uint64(len(own))):
+            token = np.uint64(own[i])
+            if wide:
+                token = min(token, limit)
+            counted[token] += np.uint32(1)
             fresh[num_fresh] = np.uint32(token)
             num_fresh += np.uint64(last[token] != here)
             last[token] = here
@@ -189,7 +220,7 @@ def _count(
             token = np.uint64(fresh[k])
             family[token] += mixed
             known = held[token]
-            held[token] = known + 1
+            held[token] = known + np.uint32(1)
             if known < examples.shape[1]:
                 _keep(examples[token], doc)
         start = ends[d]
