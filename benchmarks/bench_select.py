@@ -1,6 +1,6 @@
 """Selecting documents for a token budget: 5 million synthetic rows, 105 strata (7 sources x 15 domains), a tenth is kept.
 
-    python benchmarks/bench_select.py [--quick] [--json]
+    python benchmarks/bench_select.py [--quick] [--json] [--huge]
 
 Two policies: the best by an integer score of 1 to 5 inside every stratum (huge ties), and a draw by score with chance.
 Peers on the same arrays in memory, quotas by largest remainder given to each:
@@ -9,7 +9,11 @@ Peers on the same arrays in memory, quotas by largest remainder given to each:
     numpy     one lexsort of all rows by stratum, key, hash, and a running sum; it must keep the very same rows
 
 `streamed` decides and applies over candidates in 50 files instead of one array, and `memory` is its peak against that of
-the duckdb query over arrays, each in a process of its own, interpreter included.
+the duckdb query over arrays, each in a process of its own, interpreter included. `ranked` is the draw by rank in the stratum,
+against the draw by score as it is.
+
+--huge: no peers; rows are made part by part as they are walked, 10, 20, 50 and 100 million of them, never all at once. It
+prints seconds and peak memory, which must stay where it is while time grows in a line. About 10 minutes.
 """
 
 from __future__ import annotations
@@ -17,8 +21,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
@@ -151,10 +156,10 @@ def write_files(pool: Pool, folder: Path, num: int) -> None:
         write_columns(folder / f"{k:05d}.arrow", columns)
 
 
-def streamed(folder: Path, budget: int) -> int:
+def streamed(folder: Path, budget: int, policy: Policy = SAMPLED) -> int:
     """Decides and applies over the files; returns the rows kept."""
-    cuts = decide(Files(folder), STRATA, budget=Budget(tokens=budget), policy=SAMPLED, seed=SEED)
-    return sum(int(apply(cuts, pool, policy=SAMPLED, seed=SEED).kept.sum()) for pool in Files(folder))
+    cuts = decide(Files(folder), STRATA, budget=Budget(tokens=budget), policy=policy, seed=SEED)
+    return sum(int(apply(cuts, pool, policy=policy, seed=SEED).kept.sum()) for pool in Files(folder))
 
 
 def peak_mb(*argv: str) -> float:
@@ -163,19 +168,73 @@ def peak_mb(*argv: str) -> float:
     return float(done.stdout)
 
 
+@dataclass(frozen=True)
+class Made:
+    """Pools of a million rows each, made anew by their number whenever they are walked."""
+
+    rows: int
+
+    def __iter__(self) -> Iterator[Pool]:
+        for number, start in enumerate(range(0, self.rows, MADE_ROWS)):
+            yield made_pool(number, min(MADE_ROWS, self.rows - start))
+
+
+MADE_ROWS = 1_000_000
+
+
+def made_pool(number: int, rows: int) -> Pool:
+    rng = np.random.default_rng([7, number])
+    return Pool(
+        rng.integers(0, 1 << 64, (rows, 2), dtype=np.uint64).view(np.uint8),
+        (rng.random(rows) ** 3 * 5000).astype(np.int64) + 1,
+        rng.integers(0, len(STRATA), rows).astype(np.int32),
+        rng.integers(1, 6, rows).astype(np.float64),
+    )
+
+
+def huge(rows: int) -> None:
+    """One selection of made rows: seconds in all, of them for making rows, and peak memory."""
+    begin = time.perf_counter()
+    budget = sum(int(pool.amount.sum()) for pool in Made(rows)) // 10
+    making = time.perf_counter() - begin
+    begin = time.perf_counter()
+    passes = 0
+
+    class Walked:
+        def __iter__(self) -> Iterator[Pool]:
+            nonlocal passes
+            passes += 1
+            yield from Made(rows)
+
+    cuts = decide(Walked(), STRATA, budget=Budget(tokens=budget), policy=SAMPLED, seed=SEED)
+    kept = sum(int(apply(cuts, pool, policy=SAMPLED, seed=SEED).kept.sum()) for pool in Walked())
+    spent = time.perf_counter() - begin
+    assert kept == int(cuts.kept.sum()) and int(cuts.quota.sum()) == budget
+    alone = spent - passes * making
+    print(f"{rows:>12,} rows  {spent:7.1f} s, {alone:6.1f} s without making rows  {high_water_mb():6.0f} MB peak")
+
+
+def high_water_mb() -> float:
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmHWM"].split()[0]) / 1024  # ru_maxrss would count the parent's memory too
+
+
 def peak(what: str, *argv: str) -> None:
     if what == "streamed":
         streamed(Path(argv[0]), int(argv[1]))
     else:
         pool = make_pool(int(argv[0]))
         Query.over(pool, quotas_of(pool, int(argv[1])), chance=True).kept()
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    print(int(status["VmHWM"].split()[0]) / 1024)  # ru_maxrss would count the parent's memory too
+    print(high_water_mb())
 
 
 def main() -> None:
     if sys.argv[1:2] == ["peak"]:
         peak(*sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["--huge"]:
+        for millions in [int(n) for n in sys.argv[2:]] or [10, 20, 50, 100]:
+            huge(millions * 1_000_000)
         return
     args = options(__doc__)
     rows, rounds = (500_000, 2) if args.quick else (5_000_000, 3)
@@ -188,6 +247,9 @@ def main() -> None:
         query = Query.over(pool, quotas_of(pool, budget), chance=True)
         mine, sql = best_of([lambda: streamed(folder, budget), query.kept], rounds)
         records.append(rate("sampled, streamed vs duckdb", rows / 1e6, mine, sql, "million rows/s"))
+        ranked = replace(SAMPLED, normalise="stratum_rank", temperature=0.2)
+        mine, plain = best_of([lambda: streamed(folder, budget, ranked), lambda: streamed(folder, budget)], rounds)
+        records.append(rate("ranked vs as it is, streamed", rows / 1e6, mine, plain, "million rows/s"))
         ours = peak_mb("streamed", name, str(budget))
         records.append(cost("memory, streamed vs duckdb", ours, peak_mb("duckdb", str(rows), str(budget)), "MB peak"))
     report(records, as_json=args.json, notes=[f"{rows:,} rows, {len(STRATA)} strata; typecase on one core, duckdb on all"])

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from typecase.core.program.language import Program as Program
     from typecase.core.program.language import Refusal as Refusal
     from typecase.core.rating import Rubric as Rubric
+    from typecase.core.selection.quadmix import QuadMix as QuadMix
     from typecase.core.selection.selection import Budget as Budget
     from typecase.core.selection.selection import Policy as Policy
     from typecase.engine.local import Local as Local
@@ -97,10 +98,12 @@ if TYPE_CHECKING:
     from typecase.lm.rubric import load_rubric as load_rubric
     from typecase.lm.tagger import load_tagger as load_tagger
     from typecase.recipe.build import Build as Build
+    from typecase.recipe.copies import copies_of as copies_of
     from typecase.recipe.count import Count as Count
     from typecase.recipe.decontaminate import Decontaminate as Decontaminate
     from typecase.recipe.dedup import Dedup as Dedup
     from typecase.recipe.dedup_spans import DedupSpans as DedupSpans
+    from typecase.recipe.importance import Importance as Importance
     from typecase.recipe.index import Index as Index
     from typecase.recipe.ingest import Ingest as Ingest
     from typecase.recipe.mark import Mark as Mark
@@ -151,6 +154,7 @@ _HOMES = {
     "FakeLM": "lm.fake",
     "FingerprintMismatch": "errors",
     "FixInput": "errors",
+    "Importance": "recipe.importance",
     "Index": "recipe.index",
     "Ingest": "recipe.ingest",
     "Journal": "store.journal.journal",
@@ -166,6 +170,7 @@ _HOMES = {
     "Place": "core.document",
     "Policy": "core.selection.selection",
     "Program": "core.program.language",
+    "QuadMix": "core.selection.quadmix",
     "Rate": "recipe.rate",
     "RaterRecipe": "train.rater_recipe",
     "Recipe": "recipe.recipe",
@@ -201,6 +206,7 @@ _HOMES = {
     "audit_tokenizer": "app.auditing",
     "audit_weights": "app.auditing_weights",
     "compare": "app.comparing",
+    "copies_of": "recipe.copies",
     "derive": "app.deriving",
     "doctor": "app.health",
     "drift": "app.drifting",

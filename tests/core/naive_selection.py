@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
+from typecase.core.selection.bounds import Bounds, bounded
 from typecase.core.selection.quota import Label, apportion, quotas_of_table, spill, tempered
 from typecase.core.selection.selection import Budget, Policy
 
@@ -36,10 +37,17 @@ def gumbel_of(word: int) -> float:
     return -math.log(-math.log(u))
 
 
+def naive_rank(doc_id: str, score: float, group: Sequence[float]) -> float:
+    """(how many scores of the group are below + a place among the equals, by hash) / how many there are."""
+    place = ((hash_of(doc_id, seed_of(0, "rank place")) >> 11) + 0.5) * 2.0**-53
+    below, equal = sum(g < score for g in group), sum(g == score for g in group)
+    return (below + equal * place) / len(group) if group else 0.0
+
+
 def naive_select(
     rows: Sequence[Row], labels: Sequence[Label], budget: Budget, policy: Policy, seed: int
-) -> tuple[list[str], list[float], list[int], list[int]]:
-    """(reason and key of every row, quota before the spill, amount met) of a selection; `labels` are sorted."""
+) -> tuple[list[str], list[float], list[int], list[int], list[int]]:
+    """(reason and key of every row, quota before the spill, amount met, copies of every row); `labels` are sorted."""
     score, reason = [r[3] for r in rows], [""] * len(rows)
     rated = [Fraction(s) for s in score if not math.isnan(s) and not math.isinf(s)]
     for i, (_, _, stratum, s) in enumerate(rows):
@@ -53,16 +61,25 @@ def naive_select(
                 continue
             if math.isnan(s):
                 score[i] = s = float(min(mine)) if policy.missing == "lowest" else float(sum(mine) / len(mine))
-            if math.isinf(s) or (policy.key == "proportional" and s < 0):
+            outside = not (policy.at_least or -math.inf) <= s <= (math.inf if policy.at_most is None else policy.at_most)
+            if policy.between is not None:
+                of_stratum = [r[3] for r in rows if r[2] == stratum and math.isfinite(r[3])]
+                rank = naive_rank(rows[i][0], s, of_stratum)
+                outside = outside or not policy.between[0] <= rank <= policy.between[1]
+            if math.isinf(s) or (policy.key in ("proportional", "per_token") and s < 0):
                 reason[i] = "invalid score"
-            elif not (policy.at_least or -math.inf) <= s <= (math.inf if policy.at_most is None else policy.at_most):
+            elif outside != (policy.inverted and policy.filters):
                 reason[i] = "score out of range"
 
     keys: list[tuple[float, int, str]] = []
     used: list[float] = []
-    for i, (doc_id, _, stratum, _) in enumerate(rows):
+    for i, (doc_id, amount, stratum, _) in enumerate(rows):
         z, noise = score[i], gumbel_of(hash_of(doc_id, seed_of(seed, "select noise")))
-        if policy.normalise != "none" and not reason[i]:
+        of_stratum = [r[3] for r in rows if r[2] == stratum and math.isfinite(r[3])]
+        if policy.normalise in ("rank", "stratum_rank") and not reason[i]:
+            group = of_stratum if policy.normalise == "stratum_rank" else [float(s) for s in rated]
+            z = naive_rank(doc_id, z, group)
+        elif policy.normalise != "none" and not reason[i]:
             mine = rated
             if policy.normalise == "stratum":
                 mine = [Fraction(r[3]) for r in rows if r[2] == stratum and math.isfinite(r[3])]
@@ -76,8 +93,13 @@ def naive_select(
             key = sign * z
         elif policy.key == "gumbel":
             key = sign / policy.temperature * z + noise
+        elif policy.key == "middle":
+            key = -sign * abs(naive_rank(doc_id, score[i], of_stratum) - 0.5)
+        elif reason[i] or z == 0:
+            key = -sign * math.inf
         else:
-            key = (sign * math.log(z) + noise if z > 0 else -sign * math.inf) if not reason[i] else 0.0
+            cost = max(1, amount) if policy.key == "per_token" else 1
+            key = sign * (math.log(z) - math.log(cost)) + noise
         used.append(math.nan if reason[i] else key)
         keys.append((-key, hash_of(doc_id, seed_of(0, "select tie")), doc_id))
 
@@ -97,21 +119,29 @@ def naive_select(
             policy.quota
         ]
         shares = apportion(weights, budget.amount)
-    after = [min(share, most) for share, most in zip(shares, room, strict=True)]
+    bounds = Bounds.of(policy.floor_table, policy.cap_table, names, budget.amount)
+    shares = bounded(shares, weights, names, bounds) if bounds else shares
+    most = [policy.epochs * r for r in room]
+    after = [min(share, limit) for share, limit in zip(shares, most, strict=True)]
     if policy.spill == "siblings":
-        after = spill(shares, room, weights, names, policy.strata).quotas
+        after = spill(shares, most, weights, names, policy.strata, bounds.caps).quotas
     for s, share, quota in zip(wanted, shares, after, strict=True):
         asked[s], quotas[s] = share, quota
 
-    met = [0] * len(labels)
+    met, copies = [0] * len(labels), [0] * len(rows)
     for stratum in range(len(labels)):
         running = [i for i in range(len(rows)) if rows[i][2] == stratum and not reason[i]]
         ordered = sorted(running, key=lambda i: keys[i])
-        num = prefix([rows[i][1] for i in ordered], quotas[stratum], policy.cut)
+        amounts, quota, whole = [rows[i][1] for i in ordered], quotas[stratum], 0
+        while whole + 1 < policy.epochs and quota > sum(amounts) > 0:
+            quota -= sum(amounts)
+            whole += 1
+        num = prefix(amounts, quota, policy.cut)
         for place, i in enumerate(ordered):
-            reason[i] = "kept" if place < num else "below cut"
-        met[stratum] = sum(rows[i][1] for i in ordered[:num])
-    return reason, used, asked, met
+            copies[i] = whole + (place < num)
+            reason[i] = "kept" if copies[i] else "below cut"
+        met[stratum] = whole * sum(amounts) + sum(amounts[:num])
+    return reason, used, asked, met, copies
 
 
 def prefix(amounts: Sequence[int], quota: int, cut: str) -> int:

@@ -71,16 +71,23 @@ ROWS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3), SCORES), max_si
 
 @st.composite
 def policies(draw: st.DrawFn) -> Policy:
-    key = draw(st.sampled_from(["top_k", "gumbel", "proportional", "uniform"]))
+    key = draw(st.sampled_from(["top_k", "gumbel", "proportional", "uniform", "per_token", "middle"]))
+    scales = ["none"] if key in ("proportional", "per_token") else ["none", "corpus", "stratum", "rank", "stratum_rank"]
+    normalise = draw(st.sampled_from([scale for scale in scales if scale != "rank" or key != "middle"]))
+    bounds = draw(st.sampled_from([({}, {}), ({}, {"books": 0.5}), ({"books/law": 0.3, "books": 0.4}, {"web/law": 0.35})]))
     quota = draw(st.sampled_from(["corpus", "pool", "equal", "tempered", "table"]))
     return Policy(
         key=key,
         temperature=draw(st.sampled_from([0.0, 0.5, 2.0])),
-        normalise="none" if key == "proportional" else draw(st.sampled_from(["none", "corpus", "stratum"])),
+        normalise=normalise,
+        between=None if normalise == "rank" else draw(st.sampled_from([None, None, (0.25, 0.75), (0.0, 0.5)])),
         inverted=draw(st.booleans()),
         at_least=draw(st.sampled_from([None, None, 1.0, 2.5])),
         at_most=draw(st.sampled_from([None, None, 4.0])),
-        only=draw(st.sampled_from([{}, {}, {"domain": ("law",)}, {"source": ("web", "none")}])),
+        only={} if bounds[1] else draw(st.sampled_from([{}, {}, {"domain": ("law",)}, {"source": ("web", "none")}])),
+        floors=bounds[0],
+        caps=bounds[1],
+        epochs=draw(st.sampled_from([1, 1, 2, 4])),
         quota=quota,
         alpha=draw(st.sampled_from([0.5, 1.0])),
         table={(): 1.0, ("web",): 2.0} if quota == "table" else {},
@@ -93,24 +100,29 @@ def policies(draw: st.DrawFn) -> Policy:
 @settings(deadline=None, max_examples=400)
 @given(ROWS, policies(), st.integers(0, 500), st.integers(0, 3))
 def test_fast_equals_naive(rows: list[Row], policy: Policy, budget: int, seed: int) -> None:
-    reason, key, asked, met = naive_select(rows, LABELS, Budget(tokens=budget), policy, seed)
+    reason, key, asked, met, copies = naive_select(rows, LABELS, Budget(tokens=budget), policy, seed)
     made = select(pool_of(rows), LABELS, budget=Budget(tokens=budget), policy=policy, seed=seed)
     assert [REASONS[code] for code in made.reason] == reason
     np.testing.assert_allclose(made.key, key, rtol=1e-13, atol=1e-13)
     assert made.cuts.asked.tolist() == asked
     assert made.cuts.met.tolist() == met
+    assert made.copies.tolist() == copies
     assert made.cuts.kept.tolist() == [sum(r == "kept" and row[2] == s for r, row in zip(reason, rows)) for s in range(4)]
-    _check_accounts(made, pool_of(rows), budget)
+    _check_accounts(made, pool_of(rows), policy, budget)
 
 
-def _check_accounts(made: Selection, pool: Pool, budget: int) -> None:
+def _check_accounts(made: Selection, pool: Pool, policy: Policy, budget: int) -> None:
     cuts = made.cuts
     assert sum(made.counts().values()) == len(pool)
     assert int(cuts.documents.sum()) == len(pool) and int(cuts.amount.sum()) == int(pool.amount.sum())
     assert (made.kept == (made.reason == 0)).all()
-    assert int(pool.amount[made.kept].sum()) == int(cuts.met.sum())
+    assert (made.kept == (made.copies > 0)).all() and made.copies.max(initial=0) <= policy.epochs
+    assert int((pool.amount * made.copies).sum()) == int(cuts.met.sum())
     assert int(cuts.quota.sum()) + cuts.short == budget
-    assert (cuts.quota <= cuts.pool_amount).all()
+    assert (cuts.quota <= cuts.pool_amount * policy.epochs).all()
+    for name, cap in policy.cap_table.items():
+        inside = [label[: len(name)] == name for label in LABELS]
+        assert int(cuts.quota[inside].sum()) <= math.ceil(cap * budget)
 
 
 @settings(deadline=None, max_examples=100)

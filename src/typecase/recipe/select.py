@@ -5,7 +5,7 @@
     work     a part is read again: every row is kept or has a reason
 
     part-00000.parquet             the kept documents, as they were
-    selection/part-00000.parquet   every document: kept, reason, stratum, score, key, tokens
+    selection/part-00000.parquet   every document: kept, reason, stratum, score, key, tokens, copies
     removed/part-00000.parquet     every other document: reason and detail
 
 The decision names what was asked, met and spilled in each stratum, where it was cut, and what the cut did to every
@@ -19,7 +19,7 @@ token set adds one for the end of each document.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,6 +28,8 @@ import pyarrow as pa
 
 from typecase.core.balance import Balance
 from typecase.core.selection.decide import apply
+from typecase.core.selection.mixed import apply_mixed
+from typecase.core.selection.quota import Label
 from typecase.core.selection.selection import (
     BELOW_CUT,
     BY_CUT,
@@ -35,7 +37,6 @@ from typecase.core.selection.selection import (
     MISSING,
     REASONS,
     Budget,
-    Cuts,
     Policy,
     Selection,
     named_policy,
@@ -44,7 +45,8 @@ from typecase.engine.protocol import Engine
 from typecase.errors import BadRecipe, FixInput
 from typecase.recipe.candidates import Candidates, Columns, open_candidates, survey_part
 from typecase.recipe.keep import write_kept
-from typecase.recipe.select_decision import Deciding, strata_of_cells
+from typecase.recipe.select_decision import Deciding, cuts_of, mixed_of, strata_of_cells
+from typecase.recipe.select_scores import SIDES, Part, check_sides, draws_of, survey_scores
 from typecase.recipe.stage import Given, Report, Stage, Summary
 from typecase.recipe.values import check_columns, check_ratings, has_column
 from typecase.store.documents import REMOVED_SCHEMA, open_documents
@@ -59,25 +61,31 @@ SELECTION_SCHEMA = pa.schema(
         ("score", pa.float64()),
         ("key", pa.float64()),
         ("tokens", pa.int64()),
+        ("copies", pa.int32()),
     ]
 )
 """`score` is what the policy made of the ratings, before normalising, null where there is none; `key` is what ordered the
-document, null where it was not in the running; `tokens` is null where no tokenizer was given."""
+document, null where it was not in the running; `tokens` is null where no tokenizer was given; `copies` is how often the
+document counts, 0 where it is not kept: see `copies_of`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Select(Stage):
     """budget     Budget(tokens=…), Budget(documents=…) or Budget(bytes=…)
-    policy     top, uniform, threshold:SCORE, sampled:TEMPERATURE, or a Policy(…)
+    policy     a name, see `core/selection/named.py`, or a Policy(…)
     score      the rating that a named policy goes by: a column, or ((column, weight), …)
     strata     the columns whose labels divide the budget of a named policy; source and domain, or what there is of them
     tokenizer  counts the tokens; needed for a budget in tokens
     seed       needed by a policy that draws
+    inverse    the negative control: the worst first, or what the filters leave out
+    floors, caps    shares of the budget that a stratum, or all that begin so, gets at least and at most
+    epochs     how often a document may be taken where its stratum holds less than its quota
     """
 
     verb: ClassVar[str] = "select"
+    version: ClassVar[int] = 2
     needs: ClassVar[tuple[str, ...]] = ("docs",)
-    wants: ClassVar[tuple[str, ...]] = ("ratings",)
+    wants: ClassVar[tuple[str, ...]] = ("ratings", "perplexity", "importance")
 
     budget: Budget
     policy: str | Policy = "top"
@@ -85,6 +93,10 @@ class Select(Stage):
     strata: tuple[str, ...] | None = None
     tokenizer: str | None = None
     seed: int | None = None
+    inverse: bool = False
+    floors: Mapping[str, float] = field(default_factory=dict)
+    caps: Mapping[str, float] = field(default_factory=dict)
+    epochs: int | None = None
 
     def identity(self, engine: Engine) -> dict[str, Any]:
         policy = self._policy(("source",))
@@ -105,39 +117,42 @@ class Select(Stage):
         docs, ratings = given["docs"], given.get("ratings")
         open_documents(docs)
         policy = self._policy(self._strata(given))
+        draws = draws_of(policy)
+        check_sides(draws, given)
+        scored = [name for terms in draws for name, _ in terms if name not in SIDES]
+        of_ratings = [name for name in scored if not name.startswith("meta.")]
         if ratings is not None:
             check_ratings(docs, ratings)
-        elif policy.needs_score and not all(name.startswith("meta.") for name, _ in policy.terms):
+        elif of_ratings:
             raise BadRecipe(
-                f"select: policy {self._name} goes by {policy.terms[0][0]!r}, but there are no ratings: rate the documents,"
+                f"select: policy {self._name} goes by {of_ratings[0]!r}, but there are no ratings: rate the documents,"
                 " name a field of the source rows with score='meta.FIELD', or use policy='uniform'"
             )
-        columns = self._columns(given)
-        check_columns([name for name, _ in columns.terms], columns.labels, ratings)
+        check_columns(scored, self._columns(given).labels, ratings)
 
     def shards(self, given: Given) -> Sequence[int]:
         return range(len(open_documents(given["docs"]).parts))
 
     def survey(self, given: Given, shard: int, scratch: Path) -> Summary:
-        name = _scratch_name(shard)
+        part = _part(scratch, shard)
         store = open_documents(given["docs"])
-        found = survey_part(store, shard, given.get("ratings"), self._columns(given), scratch / name)
-        return found | {"files": [name]}
+        found = survey_part(store, shard, given.get("ratings"), self._columns(given), part.candidates)
+        survey_scores(store.parts[shard], given, draws_of(self._policy(self._strata(given))), part.scores)
+        return found | {"files": [part.candidates.name, part.scores.name]}
 
     def decide(self, given: Given, summaries: Sequence[Summary], scratch: Path) -> dict[str, Any]:
         policy = self._policy(self._strata(given))
         columns = self._columns(given).labels
         cells = sorted({tuple(cell) for summary in summaries for cell in summary["cells"]})
-        parts = [scratch / name for summary in summaries for name in summary["files"]]
-        return Deciding(parts, cells, columns, policy, self.budget, self.seed).decision()
+        parts = [Part(*(scratch / name for name in summary["files"])) for summary in summaries]
+        return Deciding(parts, cells, columns, policy, self.budget, self.seed, scratch).decision()
 
     def work(self, given: Given, task: int, decision: Mapping[str, Any], out: Path, scratch: Path) -> Report:
         part = open_documents(given["docs"]).parts[task]
         policy = self._policy(tuple(decision["columns"]))
-        cuts = _cuts_of(decision)
-        candidates = open_candidates(scratch / _scratch_name(task))
-        stratum_of = strata_of_cells(candidates.cells, decision["cell_columns"], cuts.labels, policy)
-        made = apply(cuts, candidates.pool(stratum_of), policy=policy, seed=self.seed)
+        scratch_part = _part(scratch, task)
+        candidates = open_candidates(scratch_part.candidates)
+        made = self._made(policy, scratch_part, candidates, decision, scratch)
         rows, text_bytes = write_kept(part, made.kept, out / part_name(task))
         doc_ids = read_columns(part, ["doc_id"]).column("doc_id").combine_chunks()
         chosen, removed = f"selection/{part_name(task)}", f"removed/{part_name(task)}"
@@ -147,8 +162,22 @@ class Select(Stage):
         counts = {"documents": rows, "text_bytes": text_bytes}
         if candidates.tokens is not None:
             counts["tokens"] = int(candidates.tokens[made.kept].sum())
+        if (copies := int(made.copies.sum())) != rows:
+            counts["copies"] = copies
+            counts["copied_amount"] = int((candidates.amount * made.copies).sum())
         balance = Balance(len(made.kept), rows, {r: n for r, n in made.counts().items() if r != REASONS[KEPT]})
         return Report({part_name(task): rows, chosen: len(made.kept), removed: gone.num_rows}, balance, counts)
+
+    def _made(
+        self, policy: Policy, part: Part, candidates: Candidates, decision: Mapping[str, Any], scratch: Path
+    ) -> Selection:
+        cuts = cuts_of(decision, scratch)
+        stratum_of = strata_of_cells(candidates.cells, decision["cell_columns"], cuts.labels, policy)
+        if not policy.each:
+            return apply(cuts, part.pool(stratum_of), policy=policy, seed=self.seed)
+        assert self.seed is not None, "identity() refuses a policy that draws without a seed"
+        pools = [part.pool(stratum_of, k) for k in range(len(policy.each))]
+        return apply_mixed(mixed_of(decision, scratch), pools, policy=policy, seed=self.seed)
 
     @property
     def _name(self) -> str:
@@ -156,31 +185,37 @@ class Select(Stage):
 
     def _policy(self, strata: tuple[str, ...]) -> Policy:
         if isinstance(self.policy, Policy):
-            if self.score is not None or self.strata is not None:
-                raise FixInput("select: score= and strata= belong to a named policy; a Policy(…) holds its own")
+            if (self.score, self.strata, self.inverse, self.epochs) != (None, None, False, None) or self.floors or self.caps:
+                raise FixInput(
+                    "select: score=, strata=, inverse=, epochs=, floors= and caps= belong to a named policy; a Policy(…) holds"
+                    " its own"
+                )
             return self.policy
-        return named_policy(self.policy, score=self.score or "overall_score", strata=strata)
+        made = named_policy(self.policy, score=self.score, strata=strata, inverse=self.inverse)
+        if self.strata is not None and "@" not in self.policy:
+            made = replace(made, strata=tuple(self.strata))
+        floors: dict[str | Label, float] = dict(self.floors.items())
+        caps: dict[str | Label, float] = dict(self.caps.items())
+        epochs = made.epochs if self.epochs is None else self.epochs
+        return replace(made, floors=floors, caps=caps, epochs=epochs)
 
     def _strata(self, given: Given) -> tuple[str, ...]:
         if isinstance(self.policy, Policy):
             return self.policy.strata
         if self.strata is not None:
-            return tuple(self.strata)
-        return ("source", "domain") if has_column("domain", given.get("ratings")) else ("source",)
+            return self._policy(tuple(self.strata)).strata
+        found = ("source", "domain") if has_column("domain", given.get("ratings")) else ("source",)
+        return self._policy(found).strata
 
     def _columns(self, given: Given) -> Columns:
         policy = self._policy(self._strata(given))
         reported = ("source", "domain") if has_column("domain", given.get("ratings")) else ("source",)
         labels = tuple(dict.fromkeys((*policy.strata, *reported)))
-        return Columns(labels, policy.terms if policy.needs_score else (), self.budget.unit, self.tokenizer)
+        return Columns(labels, (), self.budget.unit, self.tokenizer)
 
 
-def _scratch_name(task: int) -> str:
-    return f"candidates-{task:05d}.arrow"
-
-
-def _cuts_of(decision: Mapping[str, Any]) -> Cuts:
-    return Cuts.from_rows(decision["strata"], moved=decision["moved"], short=decision["short"])
+def _part(scratch: Path, task: int) -> Part:
+    return Part(scratch / f"candidates-{task:05d}.arrow", scratch / f"scores-{task:05d}.arrow")
 
 
 def _selection_table(doc_ids: pa.Array, candidates: Candidates, made: Selection) -> pa.Table:
@@ -194,6 +229,7 @@ def _selection_table(doc_ids: pa.Array, candidates: Candidates, made: Selection)
             "score": pa.array(made.score, from_pandas=True),
             "key": pa.array(made.key, from_pandas=True),
             "tokens": candidates.tokens if candidates.tokens is not None else pa.nulls(len(doc_ids), pa.int64()),
+            "copies": made.copies,
         },
         schema=SELECTION_SCHEMA,
     )

@@ -10,7 +10,7 @@ makes. Price: it costs a second set of passes over the candidates.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,14 @@ from numpy.typing import NDArray
 
 from typecase.core.selection.decide import apply, decide
 from typecase.core.selection.keys import Digest
+from typecase.core.selection.mixed import MixedCuts, apply_mixed, decide_mixed
 from typecase.core.selection.moments import Moments, association
 from typecase.core.selection.quota import Label
+from typecase.core.selection.ranks import Ranks
 from typecase.core.selection.scores import allowed_strata
-from typecase.core.selection.selection import Budget, Cuts, Policy, Pool
-from typecase.recipe.candidates import open_candidates
+from typecase.core.selection.selection import Budget, Cuts, Policy, Selection
+from typecase.recipe.columns import map_columns, write_columns
+from typecase.recipe.select_scores import Part, Pools, merge_criteria
 
 
 def strata_of_cells(
@@ -37,47 +40,33 @@ def strata_of_cells(
 
 
 @dataclass(frozen=True)
-class _Pools:
-    """The candidates of all parts, opened one after the other, as often as they are walked.
-
-    Cells in `skipped` are out of the running, as duplicates are.
-    """
-
-    parts: Sequence[Path]
-    stratum_of: Mapping[Label, int]
-    skipped: frozenset[Label] = frozenset()
-
-    def __iter__(self) -> Iterator[Pool]:
-        for part in self.parts:
-            candidates = open_candidates(part)
-            pool = candidates.pool(self.stratum_of)
-            if self.skipped:
-                skip = np.array([cell in self.skipped for cell in candidates.cells], np.bool_)
-                pool = replace(pool, duplicate=candidates.duplicate | skip[candidates.cell])
-            yield pool
-
-
-@dataclass(frozen=True)
 class Deciding:
-    """The decision and its tables: quotas and cuts by stratum, shares before and after by label."""
+    """The decision and its tables: quotas and cuts by stratum, shares before and after by label. Ranks lie in `scratch`."""
 
-    parts: Sequence[Path]
+    parts: Sequence[Part]
     cells: Sequence[Label]
     columns: Sequence[str]
     policy: Policy
     budget: Budget
     seed: int | None
+    scratch: Path
 
     def decision(self) -> dict[str, Any]:
         policy = self.policy
         at = [list(self.columns).index(name) for name in policy.strata]
         labels = sorted({tuple(cell[i] for i in at) for cell in self.cells})
         stratum_of = strata_of_cells(self.cells, self.columns, labels, policy)
-        by_cell = Moments.of(_Pools(self.parts, {cell: c for c, cell in enumerate(self.cells)}), len(self.cells))
-        moments = by_cell.grouped([stratum_of[cell] for cell in self.cells], len(labels))
-        pools = _Pools(self.parts, stratum_of)
-        cuts = decide(pools, labels, budget=self.budget, policy=policy, seed=self.seed, moments=moments)
-        kept, digest = self._tally(cuts, policy, stratum_of)
+        if policy.quadmix is not None:
+            merge_criteria(self.parts, stratum_of, labels, policy)
+        by_cell = Moments.of(Pools(self.parts, {cell: c for c, cell in enumerate(self.cells)}), len(self.cells))
+        draws: tuple[Cuts, ...] = ()
+        if policy.each:
+            mixed = self._mixed(labels, stratum_of)
+            cuts, draws = mixed.rest, mixed.draws
+            kept, digest = self._tally(lambda index: self._made_mixed(mixed, index, stratum_of))
+        else:
+            cuts = self._cuts(by_cell, labels, stratum_of)
+            kept, digest = self._tally(lambda index: self._made(cuts, policy, index, stratum_of))
         whole = self._one_threshold(by_cell, labels, stratum_of)
         return {
             "policy": _plain(policy),
@@ -87,30 +76,61 @@ class Deciding:
             "short": cuts.short,
             "moved": dict(cuts.moved),
             "digest": str(digest),
+            "copies": int(kept[:, 2].sum()),
+            "copied_amount": int(kept[:, 3].sum()),
             "columns": list(policy.strata),
             "cell_columns": list(self.columns),
             "strata": cuts.as_rows(),
+            "draws": [
+                {"score": score, "strata": one.as_rows(), "moved": dict(one.moved), "short": one.short}
+                for score, one in zip(policy.each, draws, strict=True)
+            ],
             "association": {
                 name: association(by_cell, [cell[i] for cell in self.cells])
                 for i, name in enumerate(self.columns)
-                if policy.needs_score
+                if policy.needs_score and not policy.each
             },
             "shares": {name: self._shares(i, by_cell, kept, whole) for i, name in enumerate(self.columns)},
         }
 
-    def _tally(
-        self, cuts: Cuts, policy: Policy, stratum_of: Mapping[Label, int], skipped: frozenset[Label] = frozenset()
-    ) -> tuple[NDArray[np.int64], Digest]:
-        """(documents and amount kept in every cell, int64 (cells, 2); digest of the kept)."""
-        kept, digest = np.zeros((len(self.cells), 2), np.int64), Digest()
+    def _cuts(self, by_cell: Moments, labels: Sequence[Label], stratum_of: Mapping[Label, int]) -> Cuts:
+        moments = by_cell.grouped([stratum_of[cell] for cell in self.cells], len(labels))
+        pools = Pools(self.parts, stratum_of)
+        cuts = decide(pools, labels, budget=self.budget, policy=self.policy, seed=self.seed, moments=moments)
+        write_ranks(self.scratch, 0, cuts)
+        return cuts
+
+    def _mixed(self, labels: Sequence[Label], stratum_of: Mapping[Label, int]) -> MixedCuts:
+        assert self.seed is not None, "a policy of several draws needs a seed"
+        mixed = decide_mixed(
+            lambda k: Pools(self.parts, stratum_of, k), labels, budget=self.budget, policy=self.policy, seed=self.seed
+        )
+        for k, cuts in enumerate(mixed.draws):
+            write_ranks(self.scratch, k, cuts)
+        return mixed
+
+    def _made(
+        self, cuts: Cuts, policy: Policy, index: int, stratum_of: Mapping[Label, int], skipped: frozenset[Label] = frozenset()
+    ) -> Selection:
+        (pool,) = Pools(self.parts[index : index + 1], stratum_of, skipped=skipped)
+        return apply(cuts, pool, policy=policy, seed=self.seed)
+
+    def _made_mixed(self, mixed: MixedCuts, index: int, stratum_of: Mapping[Label, int]) -> Selection:
+        assert self.seed is not None
+        pools = [self.parts[index].pool(stratum_of, k) for k in range(len(mixed.draws))]
+        return apply_mixed(mixed, pools, policy=self.policy, seed=self.seed)
+
+    def _tally(self, made_of: Callable[[int], Selection]) -> tuple[NDArray[np.int64], Digest]:
+        """(documents and amount kept in every cell, copies and amount of all copies, int64 (cells, 4); digest of the kept)."""
+        kept, digest = np.zeros((len(self.cells), 4), np.int64), Digest()
         cell_of = {cell: c for c, cell in enumerate(self.cells)}
-        by_stratum = _Pools(self.parts, stratum_of, skipped)
-        by_cell = _Pools(self.parts, cell_of)
-        for pool, celled in zip(by_stratum, by_cell, strict=True):
-            made = apply(cuts, pool, policy=policy, seed=self.seed)
+        for index, celled in enumerate(Pools(self.parts, cell_of)):
+            made = made_of(index)
             digest += made.digest
-            np.add.at(kept[:, 0], celled.stratum[made.kept], 1)
-            np.add.at(kept[:, 1], celled.stratum[made.kept], pool.amount[made.kept])
+            rows = celled.stratum[made.kept]
+            amount, copies = celled.amount[made.kept], made.copies[made.kept].astype(np.int64)
+            for column, values in enumerate((np.ones_like(amount), amount, copies, amount * copies)):
+                np.add.at(kept[:, column], rows, values)
         return kept, digest
 
     def _one_threshold(
@@ -118,15 +138,22 @@ class Deciding:
     ) -> NDArray[np.int64] | None:
         """What the best of the whole corpus by the same score would keep, int64 (cells, 2); None where no score counts."""
         policy = self.policy
-        if not policy.needs_score or len(labels) < 2:
+        banded = policy.between is not None or policy.key == "middle"
+        if not policy.needs_score or len(labels) < 2 or banded or policy.each or policy.quadmix is not None:
             return None
         allowed = allowed_strata(labels, policy)
         skipped = frozenset(cell for cell in self.cells if not allowed[stratum_of[cell]])
-        flat = replace(policy, key="top_k", normalise="none", strata=(), only=(), quota="corpus", table=(), spill="none")
+        inverted = policy.inverted and not policy.filters
+        flat = Policy(
+            score=policy.terms, strata=(), inverted=inverted, at_least=policy.at_least, at_most=policy.at_most,
+            missing=policy.missing, cut=policy.cut, spill="none",
+        )  # fmt: skip
+        if policy.inverted and policy.filters:
+            flat = replace(flat, at_least=None, at_most=None)
         one = dict.fromkeys(self.cells, 0)
         moments = by_cell.grouped([0] * len(self.cells), 1)
-        cuts = decide(_Pools(self.parts, one, skipped), [()], budget=self.budget, policy=flat, moments=moments)
-        return self._tally(cuts, flat, one, skipped)[0]
+        cuts = decide(Pools(self.parts, one, skipped=skipped), [()], budget=self.budget, policy=flat, moments=moments)
+        return self._tally(lambda index: self._made(cuts, flat, index, one, skipped))[0]
 
     def _shares(
         self, column: int, by_cell: Moments, kept: NDArray[np.int64], whole: NDArray[np.int64] | None
@@ -150,6 +177,41 @@ class Deciding:
             if flat is not None:
                 table[name]["share_by_one_threshold"] = _share(flat[i, 1], flat)
         return table
+
+
+_RANKS = ("first", "last", "below", "count")
+
+
+def write_ranks(scratch: Path, draw: int, cuts: Cuts) -> None:
+    """Keeps the ranks of a draw for those who work through the parts; nothing where it goes by none."""
+    if cuts.ranks is not None:
+        write_columns(scratch / f"ranks-{draw}.arrow", {name: getattr(cuts.ranks, name) for name in _RANKS})
+        groups = {"total": cuts.ranks.total, "start": cuts.ranks.offsets[:-1]}
+        write_columns(scratch / f"ranks-{draw}-groups.arrow", groups)
+
+
+def read_ranks(scratch: Path, draw: int) -> Ranks | None:
+    """What `write_ranks` kept."""
+    if not (scratch / f"ranks-{draw}.arrow").exists():
+        return None
+    leaves, groups = (map_columns(scratch / f"ranks-{draw}{end}.arrow")[0] for end in ("", "-groups"))
+    offsets = np.append(groups["start"], len(leaves["first"]))
+    return Ranks(offsets=offsets, total=groups["total"], **leaves)
+
+
+def cuts_of(decision: Mapping[str, Any], scratch: Path) -> Cuts:
+    """The cuts that a decision holds; of the random rest where several scores drew."""
+    ranks = None if decision["draws"] else read_ranks(scratch, 0)
+    return Cuts.from_rows(decision["strata"], moved=decision["moved"], short=decision["short"], ranks=ranks)
+
+
+def mixed_of(decision: Mapping[str, Any], scratch: Path) -> MixedCuts:
+    """The cuts of all draws that a decision holds."""
+    draws = [
+        Cuts.from_rows(one["strata"], moved=one["moved"], short=one["short"], ranks=read_ranks(scratch, k))
+        for k, one in enumerate(decision["draws"])
+    ]
+    return MixedCuts(tuple(draws), cuts_of(decision, scratch))
 
 
 def _summed(values: NDArray[np.int64], group: NDArray[np.int64], num: int) -> NDArray[np.int64]:

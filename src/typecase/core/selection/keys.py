@@ -53,7 +53,12 @@ def raw_ids(doc_ids: list[str]) -> U8:
 
 def hash_ids(ids: U8, *, seed: int, purpose: str) -> U64:
     """A uniform 64-bit number for every document of `ids`, uint8 (docs, 16)."""
-    words: U64 = _hash_many(*id_words(ids), np.uint64(derive_seed(seed, purpose)))
+    return hash_many(*id_words(ids), derive_seed(seed, purpose))
+
+
+def hash_many(hi: U64, lo: U64, derived: int) -> U64:
+    """`hash_ids` of the words of `id_words`, under a seed that `derive_seed` gave."""
+    words: U64 = _hash_many(hi, lo, np.uint64(derived))
     return words
 
 

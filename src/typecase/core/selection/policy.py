@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
+from typecase.core.selection.quadmix import QuadMix
 from typecase.core.selection.quota import Label
 from typecase.errors import BadQuery, FixInput
 
-KeyKind = Literal["top_k", "gumbel", "proportional", "uniform"]
+KeyKind = Literal["top_k", "gumbel", "proportional", "per_token", "middle", "uniform"]
 QuotaMode = Literal["corpus", "pool", "equal", "tempered", "table"]
 CutMode = Literal["over", "under", "nearest"]
 Missing = Literal["exclude", "lowest", "stratum_mean"]
-Normalise = Literal["none", "corpus", "stratum"]
+Normalise = Literal["none", "corpus", "stratum", "rank", "stratum_rank"]
+Scope = Literal["corpus", "stratum"]
 SpillMode = Literal["siblings", "none", "refuse"]
 Unit = Literal["tokens", "documents", "bytes"]
 
 _CHOICES = {
-    "key": ("top_k", "gumbel", "proportional", "uniform"),
+    "key": ("top_k", "gumbel", "proportional", "per_token", "middle", "uniform"),
     "quota": ("corpus", "pool", "equal", "tempered", "table"),
     "cut": ("over", "under", "nearest"),
     "missing": ("exclude", "lowest", "stratum_mean"),
-    "normalise": ("none", "corpus", "stratum"),
+    "normalise": ("none", "corpus", "stratum", "rank", "stratum_rank"),
     "spill": ("siblings", "none", "refuse"),
 }
 _SCALES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9, "t": 10**12}
@@ -73,16 +75,27 @@ class Policy:
                  gumbel        score / temperature + Gumbel noise: draws without replacement in proportion to
                                exp(score / temperature) (Plackett-Luce); temperature 0 is top_k
                  proportional  log(score) + Gumbel noise: draws in proportion to the score; a zero is taken last
+                 per_token     log(score / tokens) - log(E), E ~ Exp(1): draws in proportion to the score that a token
+                               of the budget buys
+                 middle        nearest to the median of its stratum first
                  uniform       noise alone; the score is not looked at
     score        a rating column, or ((column, weight), …) to be added up
-    normalise    the score becomes (score - mean) / std over the rated corpus or over its stratum (top_k, gumbel)
-    inverted     the worst first: the negative control of every kind
+    each         columns that draw one after the other by the same policy, each for an equal part of the budget; what
+                 two of them take counts once, and the rest is filled up with random documents
+    normalise    the score becomes (score - mean) / std over the rated corpus or over its stratum, or its rank there, from
+                 0 to 1: "rank" and "stratum_rank" (top_k, gumbel)
+    inverted     the worst first: the negative control of every kind; with key="uniform", what the filters leave out
     at_least, at_most    only scores in [at_least, at_most], before normalising
+    between      only documents whose rank in their stratum lies in [low, high], 0 to 1
     strata       columns whose labels form the strata
     only         {strata column: wanted labels}; the budget is divided over these strata alone
     quota        shares of the budget in proportion to the whole corpus, to the pool that the filters leave, equal,
                  tempered (corpus mass ** alpha), or by a table {"web": 0.7, "books/law": 0.3}; a key is a stratum or
                  its beginning, and a tuple where a label holds a slash
+    floors, caps shares of the budget, keyed as the table is: a stratum, or all that begins so, gets at least, at most
+    epochs       how often a document may be taken where its stratum holds less than its quota: whole copies of the
+                 stratum first, then a cut
+    quadmix      each document counts by a curve over its rank (see `QuadMix`); goes with key="uniform", quota="pool"
     cut          over: up to the document that reaches the quota; under: the one before; nearest: the closer of both
     missing      a document without a score is excluded, takes the lowest score of its stratum, or its stratum's mean
     spill        what a stratum cannot fill goes to its siblings, is left unmet, or is refused
@@ -93,13 +106,19 @@ class Policy:
     strata: tuple[str, ...] = ("source", "domain")
     temperature: float = 1.0
     normalise: Normalise = "none"
+    each: tuple[str, ...] = ()
     inverted: bool = False
     at_least: float | None = None
     at_most: float | None = None
+    between: tuple[float, float] | None = None
     only: Mapping[str, Sequence[str]] | tuple[tuple[str, tuple[str, ...]], ...] = ()
     quota: QuotaMode = "corpus"
     alpha: float = 1.0
     table: Mapping[str | Label, float] | tuple[tuple[Label, float], ...] = ()
+    floors: Mapping[str | Label, float] | tuple[tuple[Label, float], ...] = ()
+    caps: Mapping[str | Label, float] | tuple[tuple[Label, float], ...] = ()
+    epochs: int = 1
+    quadmix: QuadMix | None = None
     cut: CutMode = "over"
     missing: Missing = "exclude"
     spill: SpillMode = "siblings"
@@ -110,9 +129,12 @@ class Policy:
                 raise FixInput(f"policy: {name} is one of {', '.join(choices)}; got {getattr(self, name)!r}")
         only = self.only.items() if isinstance(self.only, Mapping) else self.only
         object.__setattr__(self, "only", tuple(sorted((column, tuple(sorted(_names(labels)))) for column, labels in only)))
-        table = self.table.items() if isinstance(self.table, Mapping) else self.table
-        object.__setattr__(self, "table", tuple(sorted((_label(key), float(weight)) for key, weight in table)))
+        for name in ("table", "floors", "caps"):
+            given = getattr(self, name)
+            rows = given.items() if isinstance(given, Mapping) else given
+            object.__setattr__(self, name, tuple(sorted((_label(key), float(weight)) for key, weight in rows)))
         object.__setattr__(self, "strata", _names(self.strata))
+        object.__setattr__(self, "each", _names(self.each))
         if isinstance(self.score, str):
             object.__setattr__(self, "score", ((self.score, 1.0),))
         _check_policy(self)
@@ -132,12 +154,36 @@ class Policy:
         return {_label(key): weight for key, weight in dict(self.table).items()}
 
     @property
+    def floor_table(self) -> dict[Label, float]:
+        return {_label(key): share for key, share in dict(self.floors).items()}
+
+    @property
+    def cap_table(self) -> dict[Label, float]:
+        return {_label(key): share for key, share in dict(self.caps).items()}
+
+    @property
     def needs_score(self) -> bool:
-        return self.key != "uniform" or self.at_least is not None or self.at_most is not None
+        bounded = self.at_least is not None or self.at_most is not None or self.between is not None
+        return self.key != "uniform" or bounded or self.quadmix is not None
+
+    @property
+    def filters(self) -> bool:
+        """Whether it draws evenly among what its filters let through."""
+        bounded = self.at_least is not None or self.at_most is not None or self.between is not None
+        return self.key == "uniform" and bounded and self.quadmix is None
 
     @property
     def needs_seed(self) -> bool:
-        return self.key in ("uniform", "proportional") or (self.key == "gumbel" and self.temperature > 0)
+        drawn = self.key in ("uniform", "proportional", "per_token") or (self.key == "gumbel" and self.temperature > 0)
+        return drawn or bool(self.each)
+
+    @property
+    def ranked(self) -> Scope | None:
+        """Over what scores are ranked: the corpus, each stratum, or not at all."""
+        if self.normalise == "rank":
+            return "corpus"
+        by_stratum = self.normalise == "stratum_rank" or self.between is not None or self.key == "middle"
+        return "stratum" if by_stratum or self.quadmix is not None else None
 
 
 def _names(value: Iterable[str]) -> tuple[str, ...]:
@@ -154,12 +200,25 @@ def _check_policy(policy: Policy) -> None:
         raise FixInput("policy: a score is a column or ((column, weight), …), got nothing")
     if not 0 <= policy.temperature < float("inf"):
         raise FixInput(f"policy: a temperature is 0 or more, got {policy.temperature}")
-    if policy.key == "proportional" and policy.normalise != "none":
-        raise FixInput("policy: proportional draws need scores >= 0 as they are: use normalise='none', or key='gumbel'")
+    if policy.key in ("proportional", "per_token") and policy.normalise != "none":
+        raise FixInput(f"policy: {policy.key} draws need scores >= 0 as they are: use normalise='none', or key='gumbel'")
     low = -float("inf") if policy.at_least is None else policy.at_least
     high = float("inf") if policy.at_most is None else policy.at_most
     if not low <= high:
         raise FixInput(f"policy: no score is at least {low} and at most {high}")
+    if policy.between is not None and not 0 <= policy.between[0] < policy.between[1] <= 1:
+        raise FixInput(f"policy: between is (low, high) with 0 <= low < high <= 1, got {policy.between}")
+    if policy.normalise == "rank" and (policy.between is not None or policy.key == "middle" or policy.quadmix is not None):
+        raise FixInput("policy: between, middle and quadmix rank inside strata: use normalise='stratum_rank' or 'none'")
+    if policy.quadmix is not None and (policy.key != "uniform" or policy.between is not None or policy.normalise != "none"):
+        raise FixInput("policy: quadmix goes with key='uniform', normalise='none' and without between")
+    if not isinstance(policy.epochs, int) or not 1 <= policy.epochs <= 1000:
+        raise FixInput(f"policy: epochs is a whole number from 1 to 1000, got {policy.epochs!r}")
+    if len(set(policy.each)) != len(policy.each) or (policy.each and (policy.quadmix is not None or policy.epochs > 1)):
+        raise FixInput(f"policy: each names different columns, with epochs=1 and without quadmix; got {policy.each}")
+    for name, shares in (("floors", policy.floor_table), ("caps", policy.cap_table)):
+        if any(not 0 <= share <= 1 for share in shares.values()):
+            raise FixInput(f"policy: {name} are shares of the budget from 0 to 1, got {shares}")
     if not 0 <= policy.alpha <= 4:
         raise FixInput(f"policy: alpha is from 0 (equal) over 1 (proportional) to 4, got {policy.alpha}")
     if (policy.quota == "table") != bool(policy.table):
@@ -171,40 +230,3 @@ def _check_policy(policy: Policy) -> None:
     unknown = [column for column in policy.wanted if column not in policy.strata]
     if unknown:
         raise FixInput(f"policy: only= names {unknown[0]!r}, which is not among the strata {policy.strata}")
-
-
-_NAMED: dict[str, Policy] = {
-    "uniform": Policy(key="uniform"),
-    "top": Policy(key="top_k"),
-    "threshold": Policy(key="uniform", at_least=0.0),
-    "sampled": Policy(key="gumbel", temperature=2.0, normalise="corpus"),
-}
-NAMES = tuple(_NAMED)
-
-
-def named_policy(
-    name: str,
-    *,
-    score: str | tuple[tuple[str, float], ...] = "overall_score",
-    strata: tuple[str, ...] = ("source", "domain"),
-) -> Policy:
-    """A policy by name.
-
-    uniform        random documents, in proportion to every stratum
-    top            the best by score in every stratum
-    threshold:4    random documents with a score of at least 4
-    sampled:2      by score with chance: temperature 2 on the score normalised over the corpus (2 when left out)
-
-    Raises FixInput for another name, or a number that is missing or not one.
-    """
-    word, _, number = name.partition(":")
-    policy = _NAMED.get(word)
-    if policy is None or (number and word not in ("threshold", "sampled")) or (word == "threshold" and not number):
-        raise FixInput(f"a policy is one of uniform, top, threshold:SCORE, sampled:TEMPERATURE, or a Policy(…); got {name!r}")
-    changes: dict[str, Any] = {"score": score, "strata": strata}
-    if number:
-        try:
-            changes["at_least" if word == "threshold" else "temperature"] = float(number)
-        except ValueError:
-            raise FixInput(f"policy {name!r}: {number!r} is not a number") from None
-    return replace(policy, **changes)

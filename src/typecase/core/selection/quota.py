@@ -94,13 +94,19 @@ class Spill:
 
 
 def spill(
-    quotas: Sequence[int], capacities: Sequence[int], weights: Sequence[Weight], labels: Sequence[Label], columns: Sequence[str]
+    quotas: Sequence[int],
+    capacities: Sequence[int],
+    weights: Sequence[Weight],
+    labels: Sequence[Label],
+    columns: Sequence[str],
+    caps: Mapping[Label, int] | None = None,
 ) -> Spill:
     """Pours what exceeds a stratum's capacity out to siblings with room, by their weights; weight zero takes nothing.
 
     `columns` names the label's parts and so the levels: first those of the same columns[0], then of the same
-    columns[1], …, then "all".
+    columns[1], …, then "all". `caps` are the most that a stratum, or all strata that begin so, may come to.
     """
+    capped = [(cap, [s for s, label in enumerate(labels) if label[: len(key)] == key]) for key, cap in (caps or {}).items()]
     filled = [min(quota, room) for quota, room in zip(quotas, capacities, strict=True)]
     excess = [quota - got for quota, got in zip(quotas, filled, strict=True)]
     moved: dict[str, int] = {}
@@ -112,21 +118,34 @@ def spill(
         for _, members in sorted(groups.items()):
             over = [excess[s] for s in members]
             if any(over):
-                left = _pour(sum(over), members, filled, capacities, weights)
+                left = _pour(sum(over), members, filled, capacities, weights, capped)
                 for s, rest in zip(members, apportion(over, left), strict=True):
                     excess[s] = rest
         moved[columns[level] if level < len(columns) else "all"] = before - sum(excess)
     return Spill(filled, moved, sum(excess))
 
 
-def _pour(amount: int, members: Sequence[int], filled: list[int], room: Sequence[int], weights: Sequence[Weight]) -> int:
-    """Adds up to `amount` to the members with room; returns what is left. A round that leaves some fills a stratum."""
+Capped = Sequence[tuple[int, Sequence[int]]]
+"""The most that some strata may come to together."""
+
+
+def _pour(
+    amount: int, members: Sequence[int], filled: list[int], room: Sequence[int], weights: Sequence[Weight], capped: Capped
+) -> int:
+    """Adds up to `amount` to the members with room; returns what is left. A round that leaves some fills a stratum or a cap."""
     while amount:
-        takers = [s for s in members if filled[s] < room[s] and weights[s] > 0]
+        left = [cap - sum(filled[s] for s in inside) for cap, inside in capped]
+        caps_of: dict[int, list[int]] = defaultdict(list)
+        for c, (_, inside) in enumerate(capped):
+            for s in inside:
+                caps_of[s].append(c)
+        takers = [s for s in members if filled[s] < room[s] and weights[s] > 0 and all(left[c] > 0 for c in caps_of.get(s, ()))]
         if not takers:
             break
         for s, share in zip(takers, apportion([weights[s] for s in takers], amount), strict=True):
-            taken = min(share, room[s] - filled[s])
+            taken = min([share, room[s] - filled[s], *(left[c] for c in caps_of.get(s, ()))])
             filled[s] += taken
             amount -= taken
+            for c in caps_of.get(s, ()):
+                left[c] -= taken
     return amount

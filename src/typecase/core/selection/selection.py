@@ -18,14 +18,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typecase.core.selection.keys import Digest
-from typecase.core.selection.policy import NAMES, Budget, Policy, named_policy
+from typecase.core.selection.named import NAMES, named_policy
+from typecase.core.selection.policy import Budget, Policy
 from typecase.core.selection.quota import Label
+
+if TYPE_CHECKING:
+    from typecase.core.selection.ranks import Ranks
 
 __all__ = ["NAMES", "REASONS", "Budget", "Cuts", "Policy", "Pool", "Selection", "named_policy"]
 
@@ -37,10 +41,11 @@ REASONS = (
     "invalid score",
     "stratum not asked for",
     "duplicate",
+    "not drawn",
 )
 """What a reason code says. Codes are stable: new ones are added at the end."""
 
-KEPT, BELOW_CUT, MISSING, OUT_OF_RANGE, INVALID, NOT_ASKED, DUPLICATE = range(len(REASONS))
+KEPT, BELOW_CUT, MISSING, OUT_OF_RANGE, INVALID, NOT_ASKED, DUPLICATE, NOT_DRAWN = range(len(REASONS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,7 @@ class Selection:
     stratum  int32 (docs,)     row of `cuts`
     score    float64 (docs,)   as used: combined and filled in, not normalised; NaN where there is none
     key      float64 (docs,)   what ordered it; NaN where it was not in the running
+    copies   int32 (docs,)     how often it counts; 0 where it is not kept
     """
 
     kept: NDArray[np.bool_]
@@ -87,6 +93,7 @@ class Selection:
     stratum: NDArray[np.int32]
     score: NDArray[np.float64]
     key: NDArray[np.float64]
+    copies: NDArray[np.int32]
     cuts: Cuts
     digest: Digest
 
@@ -110,10 +117,12 @@ class Cuts:
     rated                          documents with a score
     pool_documents, pool_amount    what the filters left
     asked, quota                   the quota before and after the spill
-    kept, met                      documents kept, and their amount
+    kept, met                      documents kept, and their amount with all copies
+    extra                          whole copies of the pool, besides what the cut takes
     take                           NOTHING, BY_CUT or ALL of the pool
     key, cut_id, inclusive         the document at which the quota is reached, and whether it is kept itself
     fill, mean, std                the score of a document without one; how scores are normalised
+    ranks                          where the policy goes by them; not in `as_rows`
     """
 
     labels: tuple[Label, ...]
@@ -126,6 +135,7 @@ class Cuts:
     quota: NDArray[np.int64]
     kept: NDArray[np.int64]
     met: NDArray[np.int64]
+    extra: NDArray[np.int64]
     take: NDArray[np.uint8]
     key: NDArray[np.float64]
     cut_id: NDArray[np.uint8]
@@ -135,6 +145,7 @@ class Cuts:
     std: NDArray[np.float64]
     moved: Mapping[str, int]
     short: int
+    ranks: Ranks | None = None
 
     def as_rows(self) -> list[dict[str, Any]]:
         """The table as JSON objects; an infinite key is the string "inf" or "-inf"."""
@@ -153,7 +164,9 @@ class Cuts:
         return rows
 
     @classmethod
-    def from_rows(cls, rows: Sequence[Mapping[str, Any]], *, moved: Mapping[str, int], short: int) -> Cuts:
+    def from_rows(
+        cls, rows: Sequence[Mapping[str, Any]], *, moved: Mapping[str, int], short: int, ranks: Ranks | None = None
+    ) -> Cuts:
         """The inverse of `as_rows`."""
         cut = [row.get("cut") or {"key": None, "doc_id": "00" * 16, "kept": False} for row in rows]
         columns: dict[str, Any] = {name: np.array([row[name] for row in rows], np.int64) for name in _COUNTS}
@@ -166,11 +179,12 @@ class Cuts:
             inclusive=np.array([c["kept"] for c in cut], np.bool_),
             moved=dict(moved),
             short=short,
+            ranks=ranks,
             **columns,
         )
 
 
-_COUNTS = ("documents", "amount", "rated", "pool_documents", "pool_amount", "asked", "quota", "kept", "met")
+_COUNTS = ("documents", "amount", "rated", "pool_documents", "pool_amount", "asked", "quota", "kept", "met", "extra")
 _SCALE = ("fill", "mean", "std")
 
 
