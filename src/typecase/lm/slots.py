@@ -10,8 +10,8 @@ gaps and reads again until nothing changes: exactly what filling gap after gap g
 token. How many it takes depends on the guess: a small model that was never tuned to its form took 7 to 13 for 15 gaps from the
 middle labels, and 2 or 3 from the labels that most documents of the batch before had, which are the guess from the second batch
 on. On a CPU, where a pass costs as much as its tokens, the first batch is filled gap after gap. `passes` bounds the passes; 1
-is the plain one-pass reading with the middle label as filler. A model that cannot do that is asked for continuations, gap after gap:
-the same result, the prompt read once a gap.
+is the plain one-pass reading with the middle label as filler. A model that cannot do that is asked for continuations, gap after
+gap: the same result, the prompt read once a gap.
 
 Price: the prompt is read once; then the form's tokens, a pass.
 """
