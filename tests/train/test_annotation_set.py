@@ -65,3 +65,5 @@ def test_an_artifact_of_rate_finds_its_documents(docs_artifact: Callable[..., Pa
     with pytest.raises(NotFound, match="name them as docs"):
         read_annotations(ratings, dataman)
     assert read_annotations(ratings, dataman, docs=tmp_path / "moved")[0].fingerprint == made.fingerprint
+    with pytest.raises(NotFound, match="no annotations at"):
+        read_annotations(tmp_path / "nowhere", dataman)

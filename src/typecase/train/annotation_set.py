@@ -41,6 +41,8 @@ def read_annotations(
     if (path / NAME).is_file():
         place = docs if docs is not None else _docs_of(path)
         return annotations_of(_rows(path, rubric), _texts_of(place, source_key), rubric, where=str(path)), (path, place)
+    if not path.exists():
+        raise NotFound(f"no annotations at {path}: give a folder of seeds, one that `typecase rate` made, or JSON lines")
     ratings = _find(path, RATINGS) if path.is_dir() else path
     place = _place(docs) if docs is not None else _find(path if path.is_dir() else path.parent, DOCUMENTS)
     return annotations_of(read_json_lines(ratings), _texts_of(place, source_key), rubric, where=str(path)), (ratings, place)
