@@ -22,7 +22,7 @@ check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest tests/docs
+	$(BIN)/python -m pytest tests/docs -n 2
 
 format: $(VENV)/ready
 	$(BIN)/ruff format .
