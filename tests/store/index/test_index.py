@@ -57,6 +57,20 @@ def test_answers_equal_a_naive_scan(dtype: str, max_id: int, data: st.DataObject
             assert dict(zip(follows.ids.tolist(), follows.counts.tolist())) == want and follows.ends == ends
 
 
+def test_threads_change_no_answer(tmp_path: Path) -> None:
+    docs = np.random.default_rng(3).integers(0, 9, (40, 25)).tolist()
+    index = build(tmp_path, docs, shard_tokens=300)
+    asked = [[a, b][:n] for a in range(9) for b in range(9) for n in (0, 1, 2)]
+    for threads in (1, 2, 5, 0):
+        for query, follows in zip(asked, index.next_batch(asked, threads=threads), strict=True):
+            one = index.next(query)
+            assert (follows.ids.tolist(), follows.counts.tolist(), follows.ends) == (
+                one.ids.tolist(),
+                one.counts.tolist(),
+                one.ends,
+            )
+
+
 @few
 @given(data=st.data())
 def test_what_follows_across_borders(data: st.DataObject) -> None:

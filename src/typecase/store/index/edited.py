@@ -176,7 +176,7 @@ class EditedIndex(Index):
     def _behind(self, rows: I64, ids: I64) -> list[_Followers]:
         return [next_of(self._kind, row, ids, np.uint64(0), len(ids)) for row in rows]
 
-    def next_batch(self, queries: Queries) -> list[NextTokens]:
+    def next_batch(self, queries: Queries, *, threads: int = 0) -> list[NextTokens]:
         batch = as_batch(queries)
         bounds = batch.offsets.tolist()
         return [self.next(batch.ids[a:b]) for a, b in pairwise(bounds)]

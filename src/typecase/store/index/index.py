@@ -24,10 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from typecase.core.edit.overlay import Overlay
+from typecase.core.suffix.crew import share, spans
 from typecase.core.suffix.find import count_one, find_many, find_one, occurs_longest, sort_keys
 from typecase.core.suffix.next import next_many, next_of
 from typecase.core.suffix.scan import crossings
 from typecase.core.suffix.tables import Tables
+from typecase.engine.local import available_cores
 from typecase.errors import BadQuery, NotFound, SchemaMismatch, TryAgain
 from typecase.store.index import attribution, boolean, pages, sampling, smoothing, statistics
 from typecase.store.index.answers import (
@@ -50,6 +52,9 @@ from typecase.store.journal.view import EditedTokens
 from typecase.store.manifest import Manifest, read_manifest
 from typecase.store.tokens.pair import TokenPair, find_pair
 from typecase.store.tokens.store import TokenStore, open_tokens
+
+_LEAST_QUERIES = 32
+"""Fewer are not worth another thread."""
 
 Clauses = Sequence[Query | Sequence[Query]]
 """Phrases that must all hold; a list of phrases is a clause that holds where one of them does."""
@@ -202,16 +207,23 @@ class Index:
         inside = joined(parts)
         return inside if fenced or not len(ids) else self._next_over_borders(ids, inside)
 
-    def next_batch(self, queries: Queries) -> list[NextTokens]:
-        """`next` of every query."""
+    def next_batch(self, queries: Queries, *, threads: int = 0) -> list[NextTokens]:
+        """`next` of every query, by `threads` threads; 0 means every core. The answers are the same for any number."""
         batch = as_batch(queries)
         lower, upper, order = self._ranks(batch)
         sizes, back = batch.sizes[order], np.argsort(order)
-        parts = [next_many(self._kind, row, sizes, lower[k][order], upper[k][order]) for k, row in enumerate(self._rows)]
-        return [
-            joined([(ids[o[k] : o[k + 1]], counts[o[k] : o[k + 1]], ends[k]) for ids, counts, o, ends in parts])
-            for k in back.tolist()
-        ]
+
+        def some(span: tuple[int, int]) -> list[NextTokens]:
+            own, num = order[slice(*span)], sizes[slice(*span)]
+            parts = [next_many(self._kind, row, num, lower[k][own], upper[k][own]) for k, row in enumerate(self._rows)]
+            return [
+                joined([(ids[o[k] : o[k + 1]], counts[o[k] : o[k + 1]], ends[k]) for ids, counts, o, ends in parts])
+                for k in range(len(own))
+            ]
+
+        cuts = spans(len(batch), threads or available_cores(), _LEAST_QUERIES)
+        found = [one for part in share(len(cuts), some, cuts) for one in part]
+        return [found[k] for k in back.tolist()]
 
     def prob(self, prompt: Query, token: int) -> Probability:
         """How likely `token` follows `prompt` in the set."""
