@@ -13,9 +13,10 @@ from hypothesis import given, settings
 
 from typecase.core.rating import STATUSES
 from typecase.errors import CorruptStore, NotFound
+from typecase.lm.archive import hash_arrays
 from typecase.lm.rater import FakeRater, Rater, Ratings, pack_texts
 from typecase.lm.rubric import load_rubric
-from typecase.lm.starter import from_arrays, from_bytes, hash_arrays, load_starter, open_rater, to_arrays, to_bytes
+from typecase.lm.starter import from_arrays, from_bytes, load_starter, open_rater, to_arrays, to_bytes
 
 GOOD = """How locks lift boats
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from typecase.core.learn.calibration import Isotonic
 from typecase.core.learn.trees import Growth
 from typecase.core.program.guards import FREE
 from typecase.core.program.run import run
@@ -18,7 +19,6 @@ from typecase.lm.tagger_card import card_text, figures_of, removed_lines
 from typecase.lm.tagger_mix import mixed_page
 from typecase.lm.tagger_model import Tagger
 from typecase.lm.tagger_noise import inject, read_noise
-from typecase.lm.tagger_thresholds import Curve
 from typecase.lm.tagger_train import Settings, fit_tagger, tagged
 
 SMALL = Growth(trees=12, depth=4, rate=0.3, rows=0.6, measures=0.4, least_weight=1, damping=1)
@@ -89,7 +89,7 @@ def test_a_statement_says_who_and_how_sure():
 
 
 def test_code_and_tables_stay_unless_it_is_very_sure():
-    doubtful = replace(load_tagger(), curve=Curve(np.array([0, 1], np.float32), np.array([0.5, 0.5], np.float32)))
+    doubtful = replace(load_tagger(), curve=Isotonic(np.array([0.0, 1.0]), np.array([0.5, 0.5])))
     fenced = PAGE.replace("  • Download", "```\n  • Download\n```")
     lines = removed_lines(load_tagger().propose([fenced])[0]), removed_lines(doubtful.propose([fenced])[0])
     assert lines[1] and not lines[1] & {1, 2, 3} and lines[1] <= lines[0] | {1, 2, 3}

@@ -9,20 +9,14 @@ same of the same text.
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
-import numpy.typing as npt
 
-from typecase.core.features.ngrams import Weights
-from typecase.core.learn.trees import Forest
-from typecase.errors import CorruptStore
-from typecase.lm import starter
+from typecase.lm import archive, starter
+from typecase.lm.archive import Array, Arrays
 from typecase.lm.head_model import (
     Calibration,
     Embedder,
@@ -37,36 +31,28 @@ from typecase.lm.head_model import (
 from typecase.lm.rubric import parse_rubric
 from typecase.lm.starter_model import Curve
 
-Array = npt.NDArray[Any]
-Arrays = Mapping[str, Array]
-
 FORMAT = 1
 _KERNELS = ("scores", "subject", "subject_words")
 
 
 def to_bytes(head: GramHead | EncodedHead) -> bytes:
     """The file of `head`."""
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **arrays_of(head))
-    return buffer.getvalue()
+    return archive.to_bytes(arrays_of(head))
 
 
 def read_arrays(data: bytes, *, where: str) -> dict[str, Array]:
     """The arrays of a file; CorruptStore, naming `where`, if it is none."""
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        if header_of(arrays)["format"] != FORMAT:
-            raise ValueError(f"format {header_of(arrays)['format']}, this version reads format {FORMAT}")
+
+    def checked(arrays: dict[str, Array]) -> dict[str, Array]:
+        header_of(arrays)
         return arrays
-    except (BadZipFile, ValueError, KeyError, EOFError) as error:
-        raise CorruptStore(f"{where} does not hold a head ({error}); fit it again") from None
+
+    return archive.from_bytes(data, checked, complaint=f"{where} does not hold a head ({{error}}); fit it again")
 
 
 def header_of(arrays: Arrays) -> dict[str, Any]:
     """The header: format, name, version, and the encoder with its fingerprint, or the rubric of an n-gram head."""
-    header: dict[str, Any] = json.loads(arrays["header"].tobytes())
-    return header
+    return archive.header_of(arrays, format_=FORMAT)
 
 
 def arrays_of(head: GramHead | EncodedHead) -> dict[str, Array]:
@@ -86,10 +72,10 @@ def arrays_of(head: GramHead | EncodedHead) -> dict[str, Array]:
         header |= {"gammas": {name: getattr(head.vectors, name).gamma for name in _KERNELS}}
         header["gammas"]["second"] = head.second.kernel.gamma
         arrays = {f"starter.{name}": array for name, array in starter.to_arrays(head.starter).items()}
-        arrays |= _vector_arrays(head.vectors) | _second_arrays(head.second) | _forest_arrays("trust", head.trust)
+        arrays |= _vector_arrays(head.vectors) | _second_arrays(head.second) | archive.forest_arrays("trust", head.trust)
     for name, curve in _curves(head.calibration):
         arrays[f"{name}.knots"], arrays[f"{name}.heights"] = curve.knots, curve.heights
-    arrays["header"] = np.frombuffer(json.dumps(header, sort_keys=True, ensure_ascii=False).encode(), np.uint8)
+    arrays["header"] = archive.header(header)
     return arrays
 
 
@@ -97,12 +83,10 @@ def gram_head_of(arrays: Arrays) -> GramHead:
     """The n-gram head whose file holds `arrays`."""
     header = header_of(arrays)
     rubric = parse_rubric(header["rubric"], where="the rubric in the head")
-    table, scale = arrays["text.table"], arrays["text.scale"]
-    missing = -len(scale) % 8
-    weights = Weights(header["bits"], arrays["text.idf"], np.pad(table, ((0, 0), (0, missing))), np.pad(scale, (0, missing)))
+    weights = starter.padded(header["bits"], arrays["text.idf"], arrays["text.table"], arrays["text.scale"])
     calibration = _calibration(arrays, header["heat"], len(rubric.criteria))
     head = GramHead(rubric, header["rubric"], weights, arrays["text.start"], calibration, "", header["version"], header["name"])
-    return replace(head, fingerprint=starter.hash_arrays(arrays))
+    return replace(head, fingerprint=archive.hash_arrays(arrays))
 
 
 def encoded_head_of(arrays: Arrays, encoder: Embedder) -> EncodedHead:
@@ -110,7 +94,7 @@ def encoded_head_of(arrays: Arrays, encoder: Embedder) -> EncodedHead:
     header = header_of(arrays)
     rater = starter.from_arrays({n.removeprefix("starter."): a for n, a in arrays.items() if n.startswith("starter.")})
     second = SecondStage(
-        _forest(arrays, "second.trees"),
+        archive.forest_of(arrays, "second.trees"),
         arrays["second.center"],
         arrays["second.spread"],
         _kernel(arrays, "second.kernel", header["gammas"]["second"]),
@@ -122,13 +106,13 @@ def encoded_head_of(arrays: Arrays, encoder: Embedder) -> EncodedHead:
         header["encoder_fingerprint"],
         _vectors(arrays, header["gammas"]),
         second,
-        _forest(arrays, "trust"),
+        archive.forest_of(arrays, "trust"),
         _calibration(arrays, header["heat"], len(rater.rubric.criteria)),
         "",
         header["version"],
         header["name"],
     )
-    return replace(head, fingerprint=starter.hash_arrays(arrays))
+    return replace(head, fingerprint=archive.hash_arrays(arrays))
 
 
 def _vector_arrays(vectors: VectorModel) -> dict[str, Array]:
@@ -154,7 +138,7 @@ def _vectors(arrays: Arrays, gammas: Mapping[str, float]) -> VectorModel:
 
 def _second_arrays(second: SecondStage) -> dict[str, Array]:
     arrays: dict[str, Array] = {"second.center": second.center, "second.spread": second.spread}
-    return arrays | _kernel_arrays("second.kernel", second.kernel) | _forest_arrays("second.trees", second.trees)
+    return arrays | _kernel_arrays("second.kernel", second.kernel) | archive.forest_arrays("second.trees", second.trees)
 
 
 def _kernel_arrays(name: str, kernel: Kernel) -> dict[str, Array]:
@@ -163,20 +147,6 @@ def _kernel_arrays(name: str, kernel: Kernel) -> dict[str, Array]:
 
 def _kernel(arrays: Arrays, name: str, gamma: float) -> Kernel:
     return Kernel(arrays[f"{name}.points"].astype(np.float32), arrays[f"{name}.duals"], arrays[f"{name}.start"], gamma)
-
-
-def _forest_arrays(name: str, forest: Forest) -> dict[str, Array]:
-    return {
-        f"{name}.start": forest.start,
-        f"{name}.measure": forest.measure.astype(np.int16),
-        f"{name}.threshold": forest.threshold,
-        f"{name}.leaves": forest.leaves.astype(np.float16),
-    }
-
-
-def _forest(arrays: Arrays, name: str) -> Forest:
-    measure, leaves = arrays[f"{name}.measure"].astype(np.int32), arrays[f"{name}.leaves"].astype(np.float32)
-    return Forest(arrays[f"{name}.start"], measure, arrays[f"{name}.threshold"], leaves)
 
 
 def _curves(calibration: Calibration) -> list[tuple[str, Curve]]:

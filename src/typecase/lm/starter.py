@@ -10,28 +10,20 @@ weights/STARTER_CARD.md, says what they were made from and what was measured.
 
 from __future__ import annotations
 
-import io
-import json
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from hashlib import blake2b
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
-import numpy.typing as npt
 
 from typecase.core.features.lexicon import Lexicon, pack_words
 from typecase.core.features.ngrams import Weights
-from typecase.core.learn.trees import Forest
-from typecase.errors import CorruptStore, NotFound
+from typecase.errors import NotFound
+from typecase.lm import archive
+from typecase.lm.archive import Array, Arrays
 from typecase.lm.rubric import parse_rubric
 from typecase.lm.starter_model import Curve, DomainModel, StarterRater
-
-Array = npt.NDArray[Any]
 
 FORMAT = 1
 _FORESTS = ("damage", "scores", "trust")
@@ -72,19 +64,13 @@ def _shipped() -> StarterRater:
 
 def to_bytes(rater: StarterRater) -> bytes:
     """The weights file of `rater`."""
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **to_arrays(rater))
-    return buffer.getvalue()
+    return archive.to_bytes(to_arrays(rater))
 
 
 def from_bytes(data: bytes, *, where: str) -> StarterRater:
     """The rater in a weights file; `where` is named in the errors."""
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        return from_arrays(arrays)
-    except (BadZipFile, ValueError, KeyError, EOFError) as error:
-        raise CorruptStore(f"{where} does not hold a starter rater ({error}); fit it again or take the shipped one") from None
+    complaint = f"{where} does not hold a starter rater ({{error}}); fit it again or take the shipped one"
+    return archive.from_bytes(data, from_arrays, complaint=complaint)
 
 
 def to_arrays(rater: StarterRater) -> dict[str, Array]:
@@ -103,7 +89,7 @@ def to_arrays(rater: StarterRater) -> dict[str, Array]:
         "heat": domain.heat,
     }
     arrays: dict[str, Array] = {
-        "header": np.frombuffer(json.dumps(header, sort_keys=True, ensure_ascii=False).encode(), np.uint8),
+        "header": archive.header(header),
         "words.keys": words.keys[held],
         "words.mask": words.mask[held],
         "words.level": words.level[held],
@@ -118,11 +104,7 @@ def to_arrays(rater: StarterRater) -> dict[str, Array]:
         "domain.start": domain.start,
     }
     for name in _FORESTS:
-        forest: Forest = getattr(rater, name)
-        arrays[f"{name}.start"] = forest.start
-        arrays[f"{name}.measure"] = forest.measure.astype(np.int16)
-        arrays[f"{name}.threshold"] = forest.threshold
-        arrays[f"{name}.leaves"] = forest.leaves.astype(np.float16)
+        arrays |= archive.forest_arrays(name, getattr(rater, name))
     for name, curve in _curves(rater):
         arrays[f"{name}.knots"], arrays[f"{name}.heights"] = curve.knots, curve.heights
     return arrays
@@ -133,17 +115,11 @@ def _curves(rater: StarterRater) -> list[tuple[str, Curve]]:
     return [*named, ("curve trust", rater.trust_curve), ("curve domain", rater.domain_curve)]
 
 
-def from_arrays(arrays: Mapping[str, Array]) -> StarterRater:
+def from_arrays(arrays: Arrays) -> StarterRater:
     """The rater whose weights file holds `arrays`. Raises KeyError or ValueError if they are not such a file."""
-    header = json.loads(arrays["header"].tobytes())
-    if header["format"] != FORMAT:
-        raise ValueError(f"format {header['format']}, this version reads format {FORMAT}")
+    header = archive.header_of(arrays, format_=FORMAT)
     rubric = parse_rubric(header["rubric"], where="the rubric in the weights")
     words = pack_words(*(arrays[f"words.{name}"] for name in ("keys", "mask", "level", "spelled", "letters")))
-
-    def forest(name: str) -> Forest:
-        leaves = arrays[f"{name}.leaves"].astype(np.float32)
-        return Forest(arrays[f"{name}.start"], arrays[f"{name}.measure"].astype(np.int32), arrays[f"{name}.threshold"], leaves)
 
     def curve(name: str) -> Curve:
         return Curve(arrays[f"{name}.knots"], arrays[f"{name}.heights"])
@@ -152,7 +128,7 @@ def from_arrays(arrays: Mapping[str, Array]) -> StarterRater:
         rubric=rubric,
         rubric_text=header["rubric"],
         lexicon=Lexicon(tuple(header["classes"]), words),
-        weights=_padded(header["bits"], arrays["text.idf"], arrays["text.table"], arrays["text.scale"]),
+        weights=padded(header["bits"], arrays["text.idf"], arrays["text.table"], arrays["text.scale"]),
         text_start=arrays["text.start"],
         domain=DomainModel(
             arrays["domain.classes"].astype(np.int64),
@@ -160,28 +136,19 @@ def from_arrays(arrays: Mapping[str, Array]) -> StarterRater:
             arrays["domain.start"],
             header["heat"],
         ),
-        damage=forest("damage"),
-        scores=forest("scores"),
+        damage=archive.forest_of(arrays, "damage"),
+        scores=archive.forest_of(arrays, "scores"),
         curves=tuple(curve(f"curve.{column}") for column in rubric.columns),
-        trust=forest("trust"),
+        trust=archive.forest_of(arrays, "trust"),
         trust_curve=curve("curve trust"),
         domain_curve=curve("curve domain"),
         version=header["version"],
         name=header["name"],
     )
-    return replace(rater, fingerprint=hash_arrays(arrays))
+    return replace(rater, fingerprint=archive.hash_arrays(arrays))
 
 
-def _padded(bits: int, idf: Array, table: Array, scale: Array) -> Weights:
+def padded(bits: int, idf: Array, table: Array, scale: Array) -> Weights:
     """The weights with columns of 0 up to a multiple of eight, so that a row is added in whole vector registers."""
     missing = -len(scale) % 8
     return Weights(bits, idf, np.pad(table, ((0, 0), (0, missing))), np.pad(scale, (0, missing)))
-
-
-def hash_arrays(arrays: Mapping[str, Array]) -> str:
-    """32 hexadecimal digits over names, types, shapes and contents."""
-    digest = blake2b(digest_size=16)
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name}\0{array.dtype.str}\0{array.shape}\0".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()

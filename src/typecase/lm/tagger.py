@@ -10,28 +10,22 @@ weights/TAGGER_CARD.md, says what they were made from and what was measured.
 
 from __future__ import annotations
 
-import io
-import json
-from collections.abc import Mapping
 from functools import cache
-from hashlib import blake2b
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
-from zipfile import BadZipFile
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from typecase.core.learn.calibration import Isotonic
 from typecase.core.learn.trees import Forest
 from typecase.core.tagger import company
 from typecase.core.tagger.look import NAMES
 from typecase.core.tagger.words import BITS
-from typecase.errors import CorruptStore, NotFound
+from typecase.errors import NotFound
+from typecase.lm import archive
+from typecase.lm.archive import Array, Arrays
 from typecase.lm.tagger_model import Tagger
-from typecase.lm.tagger_thresholds import Curve
-
-Array = npt.NDArray[Any]
 
 WEIGHTS: Final = "tagger.npz"
 CARD: Final = "TAGGER_CARD.md"
@@ -73,9 +67,7 @@ def shipped_card() -> str:
 
 def to_bytes(tagger: Tagger) -> bytes:
     """The weights file of `tagger`; equal taggers give equal bytes."""
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **_arrays(tagger))
-    return buffer.getvalue()
+    return archive.to_bytes(_arrays(tagger))
 
 
 def with_fingerprint(tagger: Tagger) -> Tagger:
@@ -85,12 +77,8 @@ def with_fingerprint(tagger: Tagger) -> Tagger:
 
 def from_bytes(data: bytes, *, where: str) -> Tagger:
     """The tagger in a weights file; `where` is named in the errors."""
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        return _tagger(arrays)
-    except (BadZipFile, ValueError, KeyError, IndexError, TypeError, EOFError) as error:
-        raise CorruptStore(f"{where} does not hold a tagger ({error}); fit it again or take the shipped one") from None
+    complaint = f"{where} does not hold a tagger ({{error}}); fit it again or take the shipped one"
+    return archive.from_bytes(data, _tagger, complaint=complaint)
 
 
 def _arrays(tagger: Tagger) -> dict[str, Array]:
@@ -106,24 +94,18 @@ def _arrays(tagger: Tagger) -> dict[str, Array]:
         "sure": tagger.sure,
     }
     arrays: dict[str, Array] = {
-        "header": np.frombuffer(json.dumps(header, sort_keys=True).encode(), np.uint8),
+        "header": archive.header(header),
         "words": tagger.words,
-        "curve.knots": tagger.curve.knots,
-        "curve.heights": tagger.curve.heights,
+        "curve.knots": tagger.curve.knots.astype(np.float32),
+        "curve.heights": tagger.curve.heights.astype(np.float32),
     }
     for name in _FORESTS:
-        forest: Forest = getattr(tagger, name)
-        arrays[f"{name}.start"] = forest.start
-        arrays[f"{name}.measure"] = forest.measure.astype(np.int16)
-        arrays[f"{name}.threshold"] = forest.threshold
-        arrays[f"{name}.leaves"] = forest.leaves.astype(np.float16)
+        arrays |= archive.forest_arrays(name, getattr(tagger, name))
     return arrays
 
 
-def _tagger(arrays: Mapping[str, Array]) -> Tagger:
-    header = json.loads(arrays["header"].tobytes())
-    if header["format"] != FORMAT:
-        raise ValueError(f"format {header['format']}, this version reads format {FORMAT}")
+def _tagger(arrays: Arrays) -> Tagger:
+    header = archive.header_of(arrays, format_=FORMAT)
     words = arrays["words"]
     if words.dtype != np.int8 or words.shape != (1 << BITS,):
         raise ValueError(f"{words.shape} weights of n-grams, this version reads {1 << BITS}")
@@ -139,27 +121,18 @@ def _tagger(arrays: Mapping[str, Array]) -> Tagger:
         least,
         long,
         sure,
-        Curve(arrays["curve.knots"], arrays["curve.heights"]),
-        fingerprint=hash_arrays(arrays),
+        Isotonic(arrays["curve.knots"], arrays["curve.heights"]),
+        fingerprint=archive.hash_arrays(arrays),
         version=header["version"],
         name=header["name"],
     )
 
 
-def _forest(arrays: Mapping[str, Array], name: str, num_measures: int) -> Forest:
+def _forest(arrays: Arrays, name: str, num_measures: int) -> Forest:
     start, measure, threshold, leaves = (arrays[f"{name}.{part}"] for part in ("start", "measure", "threshold", "leaves"))
     trees, nodes = measure.shape
     if start.shape != (1,) or threshold.shape != measure.shape or leaves.shape != (trees, nodes + 1, 1):
         raise ValueError(f"the {name} forest has arrays of shapes that do not belong together")
     if nodes & (nodes + 1) or measure.min(initial=0) < 0 or measure.max(initial=0) >= num_measures:
         raise ValueError(f"the {name} forest asks for measures that this version does not have")
-    return Forest(start, measure.astype(np.int32), threshold, leaves.astype(np.float32))
-
-
-def hash_arrays(arrays: Mapping[str, Array]) -> str:
-    """32 hexadecimal digits over names, types, shapes and contents."""
-    digest = blake2b(digest_size=16)
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name}\0{array.dtype.str}\0{array.shape}\0".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
+    return archive.forest_of(arrays, name)

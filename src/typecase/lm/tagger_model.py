@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from typecase.core.learn.calibration import Isotonic
 from typecase.core.learn.trees import Forest
 from typecase.core.lines import line_table
 from typecase.core.program.language import Origin, Program, Statement, bind, keep_all, remove_lines
@@ -32,7 +33,7 @@ from typecase.core.tagger.boost import log_odds
 from typecase.core.tagger.look import NAMES, Look, look_at, see
 from typecase.core.tagger.smooth import smooth
 from typecase.core.tagger.words import word_scores
-from typecase.lm.tagger_thresholds import PLAIN, Curve, goes
+from typecase.lm.tagger_thresholds import PLAIN, goes
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -64,7 +65,7 @@ class Tagger:
     least: float
     long: float
     sure: float
-    curve: Curve = PLAIN
+    curve: Isotonic = PLAIN
     fingerprint: str = ""
     version: str = "1"
     name: str = "tagger"

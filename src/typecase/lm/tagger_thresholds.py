@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+
+from typecase.core.learn.calibration import Isotonic
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -65,22 +67,11 @@ def goes(chances: F64, chars: F64, page: I64, num_pages: int, thresholds: Thresh
     return flags
 
 
-class Curve(NamedTuple):
-    """How often lines that go with a chance are boilerplate: a non-decreasing function through its knots."""
-
-    knots: npt.NDArray[np.float32]
-    heights: npt.NDArray[np.float32]
-
-    def __call__(self, chances: F64) -> F64:
-        heights: F64 = np.interp(chances, self.knots, self.heights)
-        return heights
-
-
-PLAIN: Final = Curve(np.array([0, 1], np.float32), np.array([0, 1], np.float32))
+PLAIN: Final = Isotonic(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 """Chances as they are, where nothing is known of them."""
 
 
-def confidence_curve(tagged: Tagged, thresholds: Thresholds, *, bins: int = 10) -> Curve:
+def confidence_curve(tagged: Tagged, thresholds: Thresholds, *, bins: int = 10) -> Isotonic:
     """The curve of the lines that go, in bins of equally many lines; PLAIN where fewer than ten a bin go."""
     gone = goes(tagged.chances, tagged.chars, tagged.page, len(tagged.generator), thresholds) & ~tagged.clean[tagged.page]
     order = np.argsort(tagged.chances[gone], kind="stable")
@@ -88,9 +79,9 @@ def confidence_curve(tagged: Tagged, thresholds: Thresholds, *, bins: int = 10) 
         return PLAIN
     parts = np.array_split(order, bins)
     chances, truth = tagged.chances[gone], tagged.truth[gone]
-    knots = np.array([chances[part].mean() for part in parts], np.float32)
-    heights = np.maximum.accumulate([truth[part].mean() for part in parts]).astype(np.float32)
-    return Curve(knots, heights)
+    knots = np.array([chances[part].mean() for part in parts])
+    heights = np.maximum.accumulate([truth[part].mean() for part in parts])
+    return Isotonic(knots, heights)
 
 
 def grid() -> list[Thresholds]:
