@@ -11,7 +11,7 @@ Price: one training for each fold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ from typecase.core.learn.agreement import (
     reliability,
     spearman,
 )
+from typecase.core.learn.bootstrap import drawn_interval, group_draws
 from typecase.core.learn.ridge import solve
 from typecase.core.rating import Rubric
 from typecase.core.selection.keys import derive_seed
@@ -188,14 +189,8 @@ def _calibration_gap(said: F64, truth: F64) -> float:
     return float(np.mean([abs(said[rows].mean() - truth[rows].mean()) for rows in groups]))
 
 
-def _interval(sources: tuple[str, ...], measure: Any) -> tuple[float, float]:
-    """The middle 95 % of a figure over bootstrap samples of whole sources."""
-    names, place = np.unique(np.array(sources), return_inverse=True)
-    rows_of = [np.flatnonzero(place == index) for index in range(len(names))]
-    dice = np.random.default_rng(len(names))
-    drawn = [dice.integers(len(names), size=len(names)) for _ in range(_BOOTSTRAPS)]
-    values = [measure(np.concatenate([rows_of[source] for source in sample])) for sample in drawn]
-    return float(np.quantile(values, 0.025)), float(np.quantile(values, 0.975))
+def _interval(sources: Sequence[str], figure: Callable[[I64], float]) -> tuple[float, float]:
+    return drawn_interval(figure, group_draws(sources, _BOOTSTRAPS))
 
 
 def _length_figures(seeds: Seeds, said: F64, truth: F64) -> dict[str, float]:

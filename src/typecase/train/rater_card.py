@@ -11,7 +11,7 @@ The card holds no clock, host or path: equal inputs give an equal card.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from typecase.core.learn.agreement import (
     quadratic_kappa,
     spearman,
 )
+from typecase.core.learn.bootstrap import drawn_interval, group_draws
 from typecase.core.rating import Rubric
 from typecase.lm.rater import F32, Ratings
 from typecase.lm.seeds import F64, I64, Seeds
@@ -95,7 +96,7 @@ def _summary(test: Seeds, asked: Rubric, scores: F64, confidence: F32) -> dict[s
     told = not np.isnan(confidence).any()
     return {
         "rho": spearman(said, truth),
-        "rho_interval": _interval(test.sources, lambda rows: spearman(said[rows], truth[rows])),
+        "rho_interval": drawn_interval(lambda rows: spearman(said[rows], truth[rows]), group_draws(test.sources, _BOOTSTRAPS)),
         "two_class": float(((said >= middle) == (truth >= middle)).mean()),
         "within_one": float((np.abs(said - truth) <= 1).mean()),
         "spread_said": float(said.std()),
@@ -111,23 +112,15 @@ def _domain(test: Seeds, taught: Seeds, ratings: Ratings, rated: I64) -> dict[st
     trust = ratings.domain_confidence[rated]
     return {
         "accuracy": float((said == truth).mean()),
-        "accuracy_interval": _interval(test.sources, lambda rows: float((said[rows] == truth[rows]).mean())),
+        "accuracy_interval": drawn_interval(
+            lambda rows: float((said[rows] == truth[rows]).mean()), group_draws(test.sources, _BOOTSTRAPS)
+        ),
         "majority_accuracy": float((usual == truth).mean()),
         "prior_accuracy": float(share[truth].mean()),
         "macro_f1": macro_f1(said, truth, num_classes=num),
         "majority_macro_f1": macro_f1(usual, truth, num_classes=num),
         "calibration_error": None if np.isnan(trust).any() else calibration_error(trust, said == truth, num_bins=_BINS),
     }
-
-
-def _interval(sources: Sequence[str], measure: Callable[[I64], float]) -> tuple[float, float]:
-    """The middle 95 % of a figure over bootstrap samples of whole sources."""
-    names, place = np.unique(np.array(sources), return_inverse=True)
-    rows_of = [np.flatnonzero(place == index) for index in range(len(names))]
-    dice = np.random.default_rng(len(names))
-    drawn = [dice.integers(len(names), size=len(names)) for _ in range(_BOOTSTRAPS)]
-    values = [measure(np.concatenate([rows_of[source] for source in sample])) for sample in drawn]
-    return float(np.quantile(values, 0.025)), float(np.quantile(values, 0.975))
 
 
 def card_text(figures: Mapping[str, Any], made: Mapping[str, Any]) -> str:

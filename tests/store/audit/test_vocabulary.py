@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from typecase.errors import BadQuery, CorruptStore, NotFound
-from typecase.store.audit.gguf import read_keys
 from typecase.store.audit.protobuf import fields
 from typecase.store.audit.reach import find_reach
 from typecase.store.audit.roundtrip import round_trip
 from typecase.store.audit.vocabulary import open_vocabulary
+from typecase.store.gguf import read_keys
 
 DATA = Path(__file__).parents[2] / "data" / "tokenizers"
 

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from typecase.core.damage.planting import Damage
 from typecase.core.learn.agreement import spearman
+from typecase.core.learn.bootstrap import drawn_interval, group_draws
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -75,7 +76,7 @@ def response_of(
     """
     own, overall = columns.index(damage.criterion), columns.index(summary)
     levels = np.array([0.0, *doses])
-    draws = _draws(sources)
+    draws = list(group_draws(sources, _BOOTSTRAPS))
     rho = np.array([spearman(levels, row) for row in scores[:, :, overall]])
     own_rho = np.array([spearman(levels, row) for row in scores[:, :, own]])
     effects = (scores[:, -1] - scores[:, 0]).mean(axis=0)
@@ -97,14 +98,5 @@ def response_of(
     )
 
 
-def _draws(sources: Sequence[str]) -> list[I64]:
-    """Rows of documents under bootstrap samples of whole sources."""
-    names, place = np.unique(np.array(sources), return_inverse=True)
-    rows_of = [np.flatnonzero(place == index) for index in range(len(names))]
-    dice = np.random.default_rng(len(names))
-    return [np.concatenate([rows_of[s] for s in dice.integers(len(names), size=len(names))]) for _ in range(_BOOTSTRAPS)]
-
-
 def _interval(values: F64, draws: list[I64]) -> tuple[float, float]:
-    means = [values[rows].mean() for rows in draws]
-    return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
+    return drawn_interval(lambda rows: float(values[rows].mean()), draws)

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from typecase.core.learn.ranks import weighted_spearman
+
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 
@@ -96,19 +98,10 @@ def agreement(a: F64, b: F64, share: float = 0.02) -> Agreement:
 
 
 def spearman(a: F64, b: F64) -> float:
-    """Spearman's rank correlation, ties by their mean rank; NaN for fewer than two values."""
+    """Spearman's rank correlation, ties by their mean rank; NaN for fewer than two values, or a constant side."""
     if len(a) < 2:
         return float("nan")
-    x, y = _mean_ranks(a), _mean_ranks(b)
-    x, y = x - x.mean(), y - y.mean()
-    size = float(np.sqrt((x @ x) * (y @ y)))
-    return float(x @ y) / size if size > 0 else float("nan")
-
-
-def _mean_ranks(values: F64) -> F64:
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    return np.asarray((ends - (counts - 1) / 2)[inverse], np.float64)
+    return float(weighted_spearman(a, b, np.ones((1, len(a))))[0])
 
 
 def warnings_of(distances: F64, references: Sequence[int]) -> tuple[str, ...]:

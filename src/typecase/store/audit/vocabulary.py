@@ -11,7 +11,6 @@ encoder: what the audit claims of a token, it has seen that encoder do.
 from __future__ import annotations
 
 import base64
-import importlib.metadata
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,10 +26,10 @@ from typecase.core.glitch.categories import fallback_byte
 from typecase.errors import BadQuery, CorruptStore, NotFound
 from typecase.store.audit.gguf import definition_in_gguf
 from typecase.store.audit.sentencepiece import UNUSED, definition_of, read_sentencepiece
+from typecase.store.packages import SCHEME, one_file
 from typecase.store.tokenizer.alphabet import BYTE_OF_CHAR, spelled_bytes, spelling
 from typecase.store.tokenizer.engines import RankEngine
 from typecase.store.tokenizer.files import (
-    PACKAGE_SCHEME,
     find_tokenizer,
     hash_of_ranks,
     read_definition,
@@ -141,19 +140,11 @@ def _other_file(spec: str) -> Path | None:
     """The file of a kind that only the audit reads, None for all others."""
     if not _OTHERS.search(spec):
         return None
-    if not spec.startswith(PACKAGE_SCHEME):
-        if not Path(spec).is_file():
-            raise NotFound(f"no file at {spec}")
-        return Path(spec)
-    name, _, wanted = spec.removeprefix(PACKAGE_SCHEME).partition("/")
-    try:
-        listed = importlib.metadata.files(name) or ()
-    except importlib.metadata.PackageNotFoundError:
-        raise NotFound(f"no package named {name} is installed: pip install {name}, or give a path") from None
-    found = [path for file in listed if (path := Path(str(file.locate()))).as_posix().endswith("/" + wanted) and path.is_file()]
-    if len(found) != 1:
-        raise NotFound(f"the package {name} has {len(found)} files at {wanted}: write more of its path")
-    return found[0]
+    if spec.startswith(SCHEME):
+        return one_file(spec, "file")
+    if not Path(spec).is_file():
+        raise NotFound(f"no file at {spec}")
+    return Path(spec)
 
 
 def _from_definition(

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import importlib.metadata
-import importlib.util
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -26,9 +24,9 @@ import orjson
 
 from typecase.errors import BadQuery, CorruptStore, NotFound
 from typecase.store.atomic import write_bytes
+from typecase.store.packages import SCHEME, one_file, package_files, package_of
 from typecase.store.tokenizer.alphabet import BYTE_ORDER, UTF8_BYTES, spelled_bytes
 
-PACKAGE_SCHEME = "package:"
 _PAIRS = (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe"))
 _DEFINITION = "tokenizer.json"
 _SETTINGS = ("special_tokens_map.json", "tokenizer_config.json")
@@ -60,14 +58,14 @@ def find_tokenizer(spec: str) -> TokenizerFiles:
 
     Raises NotFound when there are none, BadQuery when there is more than one candidate; both list what was seen.
     """
-    if spec.startswith(PACKAGE_SCHEME):
+    if spec.startswith(SCHEME):
         return _find_in_package(spec)
     path = Path(spec)
     if path.is_dir():
         candidates = _candidates([child for child in path.iterdir() if child.is_file()])
         return _only(candidates, f"the folder {path}", f"name one of them, such as {path}/FILE")
     if not path.is_file():
-        raise NotFound(f"no tokenizer at {path}: expected a file, a folder or {PACKAGE_SCHEME}NAME")
+        raise NotFound(f"no tokenizer at {path}: expected a file, a folder or {SCHEME}NAME")
     return _as_files(path)
 
 
@@ -123,36 +121,10 @@ def _only(candidates: list[TokenizerFiles], place: str, remedy: str) -> Tokenize
 
 
 def _find_in_package(spec: str) -> TokenizerFiles:
-    name, _, wanted = spec.removeprefix(PACKAGE_SCHEME).partition("/")
-    if not name:
-        raise BadQuery(f"{spec!r} names no package: write {PACKAGE_SCHEME}NAME")
-    files = _package_files(name)
+    name, wanted = package_of(spec)
     if wanted:
-        matches = [file for file in files if file.as_posix().endswith("/" + wanted)]
-        if len(matches) != 1:
-            seen = "no file" if not matches else f"{len(matches)} files"
-            raise NotFound(
-                f"the package {name} has {seen} at {wanted}: write more of its path, or {PACKAGE_SCHEME}{name} alone"
-            )
-        return _as_files(matches[0])
-    return _only(_candidates(files), f"the package {name}", f"write {PACKAGE_SCHEME}{name}/FILE")
-
-
-def _package_files(name: str) -> list[Path]:
-    """The files of an installed distribution or importable package, without importing it."""
-    try:
-        listed = importlib.metadata.files(name)
-    except importlib.metadata.PackageNotFoundError:
-        listed = None
-    paths = [Path(str(file.locate())) for file in listed or ()]
-    files = [path for path in paths if path.is_file()]
-    if files:
-        return files
-    module = name.replace("-", "_")
-    found = importlib.util.find_spec(module) if module.isidentifier() else None
-    if found is None or not found.submodule_search_locations:
-        raise NotFound(f"no package named {name} is installed: pip install {name}, or give a path")
-    return [file for folder in found.submodule_search_locations for file in Path(folder).rglob("*") if file.is_file()]
+        return _as_files(one_file(spec, "file"))
+    return _only(_candidates(package_files(name)), f"the package {name}", f"write {SCHEME}{name}/FILE")
 
 
 def read_ranks(path: Path) -> dict[bytes, int]:

@@ -26,9 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from typecase.errors import BadQuery, FingerprintMismatch, FixInput, NotFound
+from typecase.store.packages import SCHEME
 from typecase.store.tokenizer.batch import EncodedTexts, Ids, Texts, encode_texts
 from typecase.store.tokenizer.engines import Engine
-from typecase.store.tokenizer.files import PACKAGE_SCHEME
 from typecase.store.tokenizer.known import PROBE_TEXTS
 from typecase.store.tokenizer.lexicon import Lexicon
 from typecase.store.tokenizer.reading import Settings, read_tokenizer
@@ -190,7 +190,7 @@ def open_tokenizer(
     cl100k, qwen2, o200k) or a regular expression, and ids by name. Raises NotFound, BadQuery for a request that cannot be
     met, CorruptStore for a file that is cut short or no tokenizer.
     """
-    spec = str(path) if str(path).startswith(PACKAGE_SCHEME) else str(Path(path).absolute())
+    spec = str(path) if str(path).startswith(SCHEME) else str(Path(path).absolute())
     specials = None if special_tokens is None else tuple(sorted(special_tokens.items(), key=lambda item: item[1]))
     return _open(spec, Settings(pattern, specials))
 

@@ -10,7 +10,6 @@ same bytes, means tied; two different ones mean untied; what the config says oth
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,8 +20,8 @@ import numpy as np
 import orjson
 
 from typecase.errors import BadQuery, CorruptStore, NotFound
-from typecase.store.audit.gguf import read_keys
-from typecase.store.tokenizer.files import PACKAGE_SCHEME
+from typecase.store.gguf import read_keys
+from typecase.store.packages import SCHEME, one_file
 from typecase.store.weights import gguf, pickled, safetensors
 from typecase.store.weights.matrix import Entry, Matrix, open_matrix, same_bytes
 from typecase.store.weights.storage import F32
@@ -108,23 +107,11 @@ def open_checkpoint(
 
 def locate(path: str | Path) -> Path:
     """The folder or file that `path` or `package:NAME/FILE` names. Raises NotFound."""
-    spec = str(path)
-    if not spec.startswith(PACKAGE_SCHEME):
-        if not Path(spec).exists():
-            raise NotFound(f"there is no model at {spec}: give a folder of a checkpoint or a .safetensors, .bin or .gguf file")
-        return Path(spec)
-    name, _, wanted = spec.removeprefix(PACKAGE_SCHEME).partition("/")
-    try:
-        listed = importlib.metadata.files(name) or ()
-    except importlib.metadata.PackageNotFoundError:
-        raise NotFound(f"no package named {name} is installed: pip install {name}, or give a path") from None
-    places = [Path(str(file.locate())) for file in listed]
-    found = [file for file in places if file.suffix in _READERS and file.as_posix().endswith("/" + wanted if wanted else "")]
-    if len(found) != 1:
-        raise NotFound(
-            f"the package {name} has {len(found)} weights files{f' at {wanted}' if wanted else ''}: write more of its path"
-        )
-    return found[0]
+    if str(path).startswith(SCHEME):
+        return one_file(str(path), "weights file", lambda file: file.suffix in _READERS)
+    if not Path(path).exists():
+        raise NotFound(f"there is no model at {path}: give a folder of a checkpoint or a .safetensors, .bin or .gguf file")
+    return Path(path)
 
 
 def _files(path: Path) -> list[Path]:

@@ -5,12 +5,9 @@
 
 from __future__ import annotations
 
-import mmap
-import struct
 from pathlib import Path
 
-from typecase.errors import CorruptStore
-from typecase.store.audit.gguf import HeaderReader
+from typecase.store.gguf import HeaderReader, read_header
 from typecase.store.weights.matrix import Entry
 
 _TYPES = {
@@ -25,16 +22,7 @@ _MOST_DIMENSIONS = 8
 
 def read_entries(path: Path) -> dict[str, Entry]:
     """Every tensor of the file. Raises CorruptStore when the file is none or breaks off."""
-    with path.open("rb") as file:
-        try:
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except ValueError as error:
-            raise CorruptStore(f"{path} is empty: it is no GGUF") from error
-        with data:
-            try:
-                return _entries(path, HeaderReader(data))
-            except (struct.error, ValueError, UnicodeDecodeError) as error:
-                raise CorruptStore(f"{path} is no GGUF that can be read ({error}): cut short, or of another kind") from error
+    return read_header(path, lambda reader: _entries(path, reader))
 
 
 def _entries(path: Path, reader: HeaderReader) -> dict[str, Entry]:
