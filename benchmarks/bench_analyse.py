@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from measure import Record, cost, options, report
 
 from typecase.core.balance import Balance
-from typecase.lm.rubric import load_rubric
+from typecase.lm.rate.rubric import load_rubric
 from typecase.recipe.rate import ratings_schema
 from typecase.store.documents import DOC_SCHEMA
 from typecase.store.manifest import FileEntry, Manifest, parent_of, write_manifest
@@ -74,7 +74,7 @@ def _ratings(rng: np.random.Generator, start: int, n: int) -> pa.Table:
 
 
 def ours(folder: Path) -> None:
-    from typecase.app.analysing import analyse
+    from typecase.app.analyse.analysing import analyse
 
     found = analyse([folder / "ratings"])
     assert found.sets[0].without_source == 0 and len(found.sets[0].sources) == _SOURCES and found.examples

@@ -29,8 +29,8 @@ from pathlib import Path
 import numpy as np
 from measure import best_of, cost, options, rate, report, seconds
 
-from typecase.app.auditing import audit_tokenizer
-from typecase.app.auditing_weights import audit_weights
+from typecase.app.audit.auditing import audit_tokenizer
+from typecase.app.audit.weights import audit_weights
 from typecase.engine.local import available_cores
 from typecase.recipe.count import count_documents
 from typecase.store.tokens.idx_writer import write_idx

@@ -34,14 +34,14 @@ from typecase.core.program.language import Program
 from typecase.core.program.parse import parse
 from typecase.core.program.run import run
 from typecase.core.rating import Rubric
-from typecase.lm import constrained
 from typecase.lm.gguf import demo_gguf, dense_copy
 from typecase.lm.local import LocalLM
 from typecase.lm.protocol import Answer, Failure
-from typecase.lm.refine_form import load_refine_form
-from typecase.lm.refine_sheets import Sheet, counter_of, lay_out
-from typecase.lm.rubric import load_rubric
-from typecase.lm.seeds import read_seeds
+from typecase.lm.rate.rubric import load_rubric
+from typecase.lm.rate.seeds import read_seeds
+from typecase.lm.refine import constrained
+from typecase.lm.refine.form import load_refine_form
+from typecase.lm.refine.sheets import Sheet, counter_of, lay_out
 
 HERE = Path(__file__).parent
 FREE = GuardPolicy(operation_percent=100, kept_percent=0, short="keep", error_percent=0, protected=(), nth=True)

@@ -28,13 +28,13 @@ from sklearn.cluster import AgglomerativeClustering
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import adjusted_rand_score
 
-from typecase.app import deriving
-from typecase.app.deriving import Derivation, Derived
+from typecase.app.derive import deriving
+from typecase.app.derive.deriving import Derivation, Derived
 from typecase.lm.cache import AnswerCache, CachedLM
 from typecase.lm.fake import ALL, FakeLM
 from typecase.lm.protocol import Can
-from typecase.lm.rubric import load_rubric
-from typecase.lm.seeds import read_seeds
+from typecase.lm.rate.rubric import load_rubric
+from typecase.lm.rate.seeds import read_seeds
 from typecase.recipe.ingest import Ingest
 from typecase.recipe.run import run_stage
 from typecase.store.documents import open_documents

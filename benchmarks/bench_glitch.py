@@ -173,8 +173,8 @@ def auc(low: np.ndarray, high: np.ndarray) -> float:
 
 def measure(setting: Setting, texts: list[str], folder: Path) -> Measured:
     """Trains one model and audits it."""
-    from typecase.app.auditing_copies import audit_copies
-    from typecase.app.auditing_weights import audit_weights
+    from typecase.app.audit.copies import audit_copies
+    from typecase.app.audit.weights import audit_weights
     from typecase.core.glitch.references import spearman
 
     started = time.perf_counter()

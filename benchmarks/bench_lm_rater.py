@@ -30,12 +30,12 @@ from measure import Record, best_of, cost, options, rate, report
 
 from typecase.core.replies import read_reply
 from typecase.lm.gguf import demo_gguf, dense_copy
-from typecase.lm.lm_rater import LMRater, agreement, lm_rater
 from typecase.lm.local import LocalLM
-from typecase.lm.rater import pack_texts
-from typecase.lm.rubric import load_rubric
-from typecase.lm.seeds import read_seeds
-from typecase.lm.sheets import sheet_of
+from typecase.lm.rate.lm_rater import LMRater, agreement, lm_rater
+from typecase.lm.rate.rater import pack_texts
+from typecase.lm.rate.rubric import load_rubric
+from typecase.lm.rate.seeds import read_seeds
+from typecase.lm.rate.sheets import sheet_of
 
 HERE = Path(__file__).parent
 RUBRIC = load_rubric("dataman")

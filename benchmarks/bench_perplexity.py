@@ -28,7 +28,7 @@ from typecase.core.ngram_lm.counts import Counts, count, keys_of
 from typecase.core.ngram_lm.model import NgramModel, find_slot, fit
 from typecase.core.ngram_lm.symbols import START, Symbols, cut, spell
 from typecase.core.perplexity import summarise
-from typecase.lm.rater import pack_texts
+from typecase.lm.rate.rater import pack_texts
 
 try:
     import kenlm

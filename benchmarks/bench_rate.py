@@ -22,13 +22,13 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from threadpoolctl import threadpool_limits
 
 from typecase.core.learn.agreement import spearman
-from typecase.lm.head_train import HeadSettings, fit_gram_head
-from typecase.lm.rater import Rater, pack_texts
-from typecase.lm.rubric import load_rubric
-from typecase.lm.seeds import Seeds, read_seeds, source_folds
-from typecase.lm.starter import load_starter
-from typecase.lm.starter_fit import lists_for, rubric_text_of
-from typecase.lm.starter_train import Settings, fit_model
+from typecase.lm.head.train import HeadSettings, fit_gram_head
+from typecase.lm.rate.rater import Rater, pack_texts
+from typecase.lm.rate.rubric import load_rubric
+from typecase.lm.rate.seeds import Seeds, read_seeds, source_folds
+from typecase.lm.starter.fit import lists_for, rubric_text_of
+from typecase.lm.starter.starter import load_starter
+from typecase.lm.starter.train import Settings, fit_model
 
 SEEDS = Path(__file__).parents[1] / "seeds"
 SEED = 2

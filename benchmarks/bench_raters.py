@@ -28,12 +28,12 @@ from typecase.core.damage.response import Response, response_of
 from typecase.core.learn.agreement import spearman
 from typecase.errors import NeedsExtra
 from typecase.lm.embedding import VectorStore, open_encoder
-from typecase.lm.head_train import HeadSettings, fit_encoded_head, fit_gram_head
-from typecase.lm.rater import Rater, pack_texts
-from typecase.lm.rubric import load_rubric
-from typecase.lm.seeds import Seeds, read_seeds, source_folds
-from typecase.lm.starter_fit import lists_for, rubric_text_of
-from typecase.lm.starter_train import Settings, fit_model
+from typecase.lm.head.train import HeadSettings, fit_encoded_head, fit_gram_head
+from typecase.lm.rate.rater import Rater, pack_texts
+from typecase.lm.rate.rubric import load_rubric
+from typecase.lm.rate.seeds import Seeds, read_seeds, source_folds
+from typecase.lm.starter.fit import lists_for, rubric_text_of
+from typecase.lm.starter.train import Settings, fit_model
 
 F64 = npt.NDArray[np.float64]
 Scores = Callable[[Sequence[str]], F64]

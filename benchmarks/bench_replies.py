@@ -24,7 +24,7 @@ import numpy as np
 from measure import Record, best_of, options, rate, report
 
 from typecase.core.replies import read_reply
-from typecase.lm.rubric import load_rubric
+from typecase.lm.rate.rubric import load_rubric
 
 RUBRIC = load_rubric("dataman")
 NAMES = [criterion.name() for criterion in RUBRIC.criteria]

@@ -33,10 +33,10 @@ from measure import Record
 from typecase.core.rules.groups import DEFAULT, Rules
 from typecase.core.twins.agreement import Tally, tally, total
 from typecase.core.twins.marks import Twin
-from typecase.lm.tagger import load_tagger
-from typecase.lm.tagger_card import removed_lines
-from typecase.lm.tagger_model import Tagger
-from typecase.lm.tagger_noise import inject, read_noise
+from typecase.lm.tagger.card import removed_lines
+from typecase.lm.tagger.model import Tagger
+from typecase.lm.tagger.noise import inject, read_noise
+from typecase.lm.tagger.tagger import load_tagger
 from typecase.store.twins import HELD, TRAIN, read_twins
 
 HERE = Path(__file__).parent

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from typecase.lm.seeds import Seeds
+from typecase.lm.rate.seeds import Seeds
 
 Dice = np.random.Generator
 Make = Callable[[str, Dice], str]

@@ -51,7 +51,7 @@ recipe = arms()["document + chunk"]
 
 def main() -> None:
     from typecase.app.printing import shown_path
-    from typecase.app.refining_stats import statistics
+    from typecase.app.refine.stats import statistics
     from typecase.recipe.progress import reporter_for
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

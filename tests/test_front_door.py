@@ -46,7 +46,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-TORCH = ("typecase.lm.forward", "typecase.train.lora", "typecase.train.rater_fit", "typecase.train.tune")
+TORCH = ("typecase.lm.forward", "typecase.lm.writing", "typecase.train.lora", "typecase.train.rater_fit", "typecase.train.tune")
 """Where torch lives; `lm.local` imports it when a model is opened, `app.fitting` when one is trained."""
 
 

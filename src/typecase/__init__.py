@@ -15,41 +15,41 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typecase.app.agreeing import agree as agree
-    from typecase.app.analysing import analyse as analyse
-    from typecase.app.auditing import audit_compare as audit_compare
-    from typecase.app.auditing import audit_corpus as audit_corpus
-    from typecase.app.auditing import audit_tokenizer as audit_tokenizer
-    from typecase.app.auditing_bigrams import audit_bigrams as audit_bigrams
-    from typecase.app.auditing_copies import audit_copies as audit_copies
-    from typecase.app.auditing_marginal import audit_marginal as audit_marginal
-    from typecase.app.auditing_verdict import audit_diff as audit_diff
-    from typecase.app.auditing_verdict import audit_gate as audit_gate
-    from typecase.app.auditing_verdict import audit_report as audit_report
-    from typecase.app.auditing_verdict import audit_text as audit_text
-    from typecase.app.auditing_weights import audit_weights as audit_weights
-    from typecase.app.comparing import compare as compare
-    from typecase.app.deriving import Derivation as Derivation
-    from typecase.app.deriving import derive as derive
-    from typecase.app.drifting import drift as drift
-    from typecase.app.edit_planning import Aim as Aim
-    from typecase.app.editing import make_edits as make_edits
-    from typecase.app.editing import plan_edits as plan_edits
-    from typecase.app.fitting import rater_card as rater_card
-    from typecase.app.fitting import rater_fit as rater_fit
+    from typecase.app.agree.agreeing import agree as agree
+    from typecase.app.agree.comparing import compare as compare
+    from typecase.app.agree.drifting import drift as drift
+    from typecase.app.analyse.analysing import analyse as analyse
+    from typecase.app.audit.auditing import audit_compare as audit_compare
+    from typecase.app.audit.auditing import audit_corpus as audit_corpus
+    from typecase.app.audit.auditing import audit_tokenizer as audit_tokenizer
+    from typecase.app.audit.bigrams import audit_bigrams as audit_bigrams
+    from typecase.app.audit.copies import audit_copies as audit_copies
+    from typecase.app.audit.marginal import audit_marginal as audit_marginal
+    from typecase.app.audit.verdict import audit_diff as audit_diff
+    from typecase.app.audit.verdict import audit_gate as audit_gate
+    from typecase.app.audit.verdict import audit_report as audit_report
+    from typecase.app.audit.verdict import audit_text as audit_text
+    from typecase.app.audit.weights import audit_weights as audit_weights
+    from typecase.app.derive.deriving import Derivation as Derivation
+    from typecase.app.derive.deriving import derive as derive
+    from typecase.app.edit.editing import make_edits as make_edits
+    from typecase.app.edit.editing import plan_edits as plan_edits
+    from typecase.app.edit.planning import Aim as Aim
+    from typecase.app.fit.fitting import rater_card as rater_card
+    from typecase.app.fit.fitting import rater_fit as rater_fit
     from typecase.app.health import doctor as doctor
     from typecase.app.health import merge as merge
     from typecase.app.health import repair as repair
-    from typecase.app.searching import Search as Search
-    from typecase.app.searching import open_search as open_search
-    from typecase.app.tracing import order_check as order_check
-    from typecase.app.tracing import order_list as order_list
-    from typecase.app.tracing import order_write as order_write
-    from typecase.app.tracing import sample as sample
-    from typecase.app.tracing import trace_at as trace_at
-    from typecase.app.tracing import trace_compare as trace_compare
-    from typecase.app.tracing import trace_plan as trace_plan
-    from typecase.app.tracing import trace_when as trace_when
+    from typecase.app.search.searching import Search as Search
+    from typecase.app.search.searching import open_search as open_search
+    from typecase.app.trace.tracing import order_check as order_check
+    from typecase.app.trace.tracing import order_list as order_list
+    from typecase.app.trace.tracing import order_write as order_write
+    from typecase.app.trace.tracing import sample as sample
+    from typecase.app.trace.tracing import trace_at as trace_at
+    from typecase.app.trace.tracing import trace_compare as trace_compare
+    from typecase.app.trace.tracing import trace_plan as trace_plan
+    from typecase.app.trace.tracing import trace_when as trace_when
     from typecase.app.verbs import export as export
     from typecase.app.verbs import fate as fate
     from typecase.app.verbs import info as info
@@ -91,12 +91,12 @@ if TYPE_CHECKING:
     from typecase.lm.local import LocalLM as LocalLM
     from typecase.lm.models import open_lm as open_lm
     from typecase.lm.protocol import LM as LM
-    from typecase.lm.raters import open_rater as open_rater
-    from typecase.lm.refiner import Refiner as Refiner
-    from typecase.lm.refiners import open_refiner as open_refiner
+    from typecase.lm.rate.raters import open_rater as open_rater
+    from typecase.lm.rate.rubric import load_rubric as load_rubric
+    from typecase.lm.refine.refiner import Refiner as Refiner
+    from typecase.lm.refine.refiners import open_refiner as open_refiner
     from typecase.lm.remote import RemoteLM as RemoteLM
-    from typecase.lm.rubric import load_rubric as load_rubric
-    from typecase.lm.tagger import load_tagger as load_tagger
+    from typecase.lm.tagger.tagger import load_tagger as load_tagger
     from typecase.recipe.build import Build as Build
     from typecase.recipe.copies import copies_of as copies_of
     from typecase.recipe.count import Count as Count
@@ -130,7 +130,7 @@ if TYPE_CHECKING:
     from typecase.train.rater_recipe import RaterRecipe as RaterRecipe
 
 _HOMES = {
-    "Aim": "app.edit_planning",
+    "Aim": "app.edit.planning",
     "AlreadyExists": "errors",
     "Artifact": "recipe.run",
     "BadProgram": "errors",
@@ -147,7 +147,7 @@ _HOMES = {
     "Decontaminate": "recipe.decontaminate",
     "Dedup": "recipe.dedup",
     "DedupSpans": "recipe.dedup_spans",
-    "Derivation": "app.deriving",
+    "Derivation": "app.derive.deriving",
     "Document": "core.document",
     "DocumentStore": "store.documents",
     "Engine": "engine.protocol",
@@ -175,13 +175,13 @@ _HOMES = {
     "RaterRecipe": "train.rater_recipe",
     "Recipe": "recipe.recipe",
     "Refine": "recipe.refine",
-    "Refiner": "lm.refiner",
+    "Refiner": "lm.refine.refiner",
     "Refusal": "core.program.language",
     "RemoteLM": "lm.remote",
     "Rubric": "core.rating",
     "Sample": "store.timeline.samples",
     "SchemaMismatch": "errors",
-    "Search": "app.searching",
+    "Search": "app.search.searching",
     "Select": "recipe.select",
     "Span": "core.document",
     "Stage": "recipe.stage",
@@ -192,56 +192,56 @@ _HOMES = {
     "TryAgain": "errors",
     "TypecaseError": "errors",
     "WorkerLost": "errors",
-    "agree": "app.agreeing",
-    "analyse": "app.analysing",
-    "audit_bigrams": "app.auditing_bigrams",
-    "audit_compare": "app.auditing",
-    "audit_copies": "app.auditing_copies",
-    "audit_corpus": "app.auditing",
-    "audit_diff": "app.auditing_verdict",
-    "audit_gate": "app.auditing_verdict",
-    "audit_marginal": "app.auditing_marginal",
-    "audit_report": "app.auditing_verdict",
-    "audit_text": "app.auditing_verdict",
-    "audit_tokenizer": "app.auditing",
-    "audit_weights": "app.auditing_weights",
-    "compare": "app.comparing",
+    "agree": "app.agree.agreeing",
+    "analyse": "app.analyse.analysing",
+    "audit_bigrams": "app.audit.bigrams",
+    "audit_compare": "app.audit.auditing",
+    "audit_copies": "app.audit.copies",
+    "audit_corpus": "app.audit.auditing",
+    "audit_diff": "app.audit.verdict",
+    "audit_gate": "app.audit.verdict",
+    "audit_marginal": "app.audit.marginal",
+    "audit_report": "app.audit.verdict",
+    "audit_text": "app.audit.verdict",
+    "audit_tokenizer": "app.audit.auditing",
+    "audit_weights": "app.audit.weights",
+    "compare": "app.agree.comparing",
     "copies_of": "recipe.copies",
-    "derive": "app.deriving",
+    "derive": "app.derive.deriving",
     "doctor": "app.health",
-    "drift": "app.drifting",
+    "drift": "app.agree.drifting",
     "export": "app.verbs",
     "fate": "app.verbs",
     "info": "app.verbs",
     "load_recipe": "recipe.recipe",
-    "load_rubric": "lm.rubric",
-    "load_tagger": "lm.tagger",
-    "make_edits": "app.editing",
+    "load_rubric": "lm.rate.rubric",
+    "load_tagger": "lm.tagger.tagger",
+    "make_edits": "app.edit.editing",
     "merge": "app.health",
     "open": "app.verbs",
     "open_edited": "store.journal.opening",
     "open_journal": "store.journal.opening",
     "open_lm": "lm.models",
-    "open_rater": "lm.raters",
-    "open_refiner": "lm.refiners",
-    "open_search": "app.searching",
+    "open_rater": "lm.rate.raters",
+    "open_refiner": "lm.refine.refiners",
+    "open_search": "app.search.searching",
     "open_timeline": "store.timeline.timeline",
     "open_tokenizer": "store.tokenizer.tokenizer",
-    "order_check": "app.tracing",
-    "order_list": "app.tracing",
-    "order_write": "app.tracing",
-    "plan_edits": "app.editing",
-    "rater_card": "app.fitting",
-    "rater_fit": "app.fitting",
+    "order_check": "app.trace.tracing",
+    "order_list": "app.trace.tracing",
+    "order_write": "app.trace.tracing",
+    "plan_edits": "app.edit.editing",
+    "rater_card": "app.fit.fitting",
+    "rater_fit": "app.fit.fitting",
     "repair": "app.health",
     "run": "app.verbs",
     "run_stage": "recipe.run",
-    "sample": "app.tracing",
+    "sample": "app.trace.tracing",
     "show": "app.verbs",
-    "trace_at": "app.tracing",
-    "trace_compare": "app.tracing",
-    "trace_plan": "app.tracing",
-    "trace_when": "app.tracing",
+    "trace_at": "app.trace.tracing",
+    "trace_compare": "app.trace.tracing",
+    "trace_plan": "app.trace.tracing",
+    "trace_when": "app.trace.tracing",
     "why": "app.verbs",
 }
 

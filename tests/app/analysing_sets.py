@@ -12,7 +12,7 @@ import pyarrow as pa
 from tests.conftest import make_docs_artifact
 from typecase.core.balance import Balance
 from typecase.core.document import Document, Place, id_from_key
-from typecase.lm.rubric import load_rubric
+from typecase.lm.rate.rubric import load_rubric
 from typecase.store.manifest import FileEntry, Manifest, parent_of, write_manifest
 from typecase.store.shards import part_name, write_shard
 

@@ -15,17 +15,17 @@ from click.testing import CliRunner
 
 from tests.conftest import make_documents
 from tests.lm.test_pairwise import ROOMY, Judge
-from typecase.app.agreeing import agree, statement_of
-from typecase.app.calibrating import LabelFile, open_session, propose_from
-from typecase.app.cli_agree import agree_command, calibrate_command, compare_command, drift_command
-from typecase.app.compare_writing import Plan
-from typecase.app.comparing import compare, model_table
-from typecase.app.drifting import drift
-from typecase.app.readings import open_readings
+from typecase.app.agree.agreeing import agree, statement_of
+from typecase.app.agree.calibrating import LabelFile, open_session, propose_from
+from typecase.app.agree.compare_writing import Plan
+from typecase.app.agree.comparing import compare, model_table
+from typecase.app.agree.drifting import drift
+from typecase.app.agree.readings import open_readings
+from typecase.app.commands.agree import agree_command, calibrate_command, compare_command, drift_command
 from typecase.core.learn.agreement import spearman
 from typecase.errors import AlreadyExists, BadQuery, BadRecipe, CorruptStore, FingerprintMismatch, NotFound
 from typecase.lm.protocol import Failure
-from typecase.lm.rubric import load_rubric
+from typecase.lm.rate.rubric import load_rubric
 from typecase.store import shards
 from typecase.store.manifest import read_manifest
 
@@ -114,7 +114,7 @@ def test_one_file_of_several_readings_is_compared_with_itself(tmp_path: Path) ->
 
 
 def test_an_artifact_and_its_rows_as_lines_are_the_same_set(rated: Any, tmp_path: Path) -> None:
-    from typecase.lm.rater import FakeRater, pack_texts
+    from typecase.lm.rate.rater import FakeRater, pack_texts
     from typecase.recipe.rate import ratings_schema, table_of
     from typecase.store.manifest import FileEntry, Manifest, write_manifest
 
@@ -395,8 +395,8 @@ def test_the_rater_of_a_comparison_opens_and_places_documents(
     graded: tuple[Path, dict[str, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from typecase.lm import models
-    from typecase.lm.rater import pack_texts
-    from typecase.lm.raters import open_rater
+    from typecase.lm.rate.rater import pack_texts
+    from typecase.lm.rate.raters import open_rater
 
     docs, _ = graded
     monkeypatch.setattr(models, "open_lm", lambda *a, **k: Judge(can=ROOMY))

@@ -15,12 +15,12 @@ from click.testing import CliRunner
 
 from tests.app.analysing_sets import COLUMNS, corpus, made_documents, made_rows, ratings_artifact, write_parts
 from tests.conftest import make_docs_artifact
-from typecase.app import analysing_sets
-from typecase.app.analysing import analyse
-from typecase.app.analysing_findings import findings_of
-from typecase.app.analysing_tables import tables_of
-from typecase.app.charts import charts_of
-from typecase.app.cli_analyse import analyse_command
+from typecase.app.analyse import sets as analysing_sets
+from typecase.app.analyse.analysing import analyse
+from typecase.app.analyse.findings import findings_of
+from typecase.app.analyse.tables import tables_of
+from typecase.app.charts.ratings import charts_of
+from typecase.app.commands.analyse import analyse_command
 from typecase.core.document import id_from_key
 from typecase.core.learn.agreement import pearson, spearman
 from typecase.errors import BadQuery, CorruptStore, FingerprintMismatch, FixInput, NotFound, SchemaMismatch
@@ -225,7 +225,7 @@ def test_names_in_another_language(tmp_path: Path) -> None:
 
 
 def test_many_sources_are_counted_together_beyond_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("typecase.app.analysing_scan._MOST_SOURCES", 5)
+    monkeypatch.setattr("typecase.app.analyse.scan._MOST_SOURCES", 5)
     _docs, ratings, rows = corpus(tmp_path, sources=[f"s{k:02}" for k in range(20)])
     (s,) = analyse([ratings], num_examples=1).sets
     assert len(s.sources) == 6 and sum(g.rows for g in s.sources) == len(rows) and s.sources[0].name == "(others)"

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from tests.store.naive_tokens import write_set
-from typecase.app import auditing
-from typecase.app.cli_audit import audit_command
+from typecase.app.audit import auditing
+from typecase.app.commands.audit import audit_command
 from typecase.core.glitch.prediction import Plan
 from typecase.errors import BadQuery, TypecaseError
 from typecase.store.audit.files import escaped, read_table, select_rows, write_table

@@ -15,11 +15,11 @@ from click.testing import CliRunner, Result
 from tests.lm.server import serve
 from tests.store.audit.test_vocabulary import model_bytes
 from tests.store.weights.making import bf16, write_folder
-from typecase.app import auditing
-from typecase.app.auditing_bigrams import audit_bigrams
-from typecase.app.auditing_verdict import audit_gate, audit_report
-from typecase.app.auditing_weights import WeightsAudit, audit_weights, vocabulary_of
-from typecase.app.cli_audit import audit_command
+from typecase.app.audit import auditing
+from typecase.app.audit.bigrams import audit_bigrams
+from typecase.app.audit.verdict import audit_gate, audit_report
+from typecase.app.audit.weights import WeightsAudit, audit_weights, vocabulary_of
+from typecase.app.commands.audit import audit_command
 from typecase.errors import BadQuery, FixInput, TypecaseError
 from typecase.lm.fake import FakeLM
 from typecase.lm.protocol import Can

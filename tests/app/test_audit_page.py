@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from tests.app.test_audit_model import BYTES
 from tests.conftest import make_docs_artifact, make_documents
-from typecase.app.audit_page import write_audit_report
-from typecase.app.audit_sections import calibration_of, rows_of, sections_of, shown
-from typecase.app.auditing import audit_tokenizer
-from typecase.app.auditing_verdict import Verdicts, audit_report
-from typecase.app.cli_audit import audit_command
+from typecase.app.audit.auditing import audit_tokenizer
+from typecase.app.audit.page import write_audit_report
+from typecase.app.audit.sections import calibration_of, rows_of, sections_of, shown
+from typecase.app.audit.verdict import Verdicts, audit_report
+from typecase.app.commands.audit import audit_command
 from typecase.errors import AlreadyExists, NeedsExtra
 from typecase.recipe.build import Build
 from typecase.recipe.index import Index

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.store.weights.making import bf16, write_folder
-from typecase.app.auditing_weights import WeightsAudit, audit_weights
+from typecase.app.audit.weights import WeightsAudit, audit_weights
 from typecase.core.glitch.references import spearman
 from typecase.errors import NotFound
 from typecase.lm.gguf import demo_gguf

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from tests.conftest import make_docs_artifact, make_documents
 from tests.recipe.test_build import tokenizer  # noqa: F401
-from typecase.app.cli_dedup import decontaminate_command, dedup_command
+from typecase.app.commands.dedup import decontaminate_command, dedup_command
 from typecase.errors import BadQuery, FixInput
 from typecase.recipe.build import Build
 from typecase.recipe.index import Index

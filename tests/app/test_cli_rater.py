@@ -12,17 +12,17 @@ from click.testing import CliRunner
 
 from tests.lm.tiny import one_thread
 from tests.train.made import RUBRIC_TEXT, make_folder
-from typecase.app import fitting
-from typecase.app.cli_rater import rater_command
+from typecase.app.commands.rater import rater_command
+from typecase.app.fit import fitting
 from typecase.errors import AlreadyExists, BadQuery, NotFound, TypecaseError
-from typecase.lm import head
-from typecase.lm.head import HeadCard
-from typecase.lm.rater import pack_texts
-from typecase.lm.raters import open_rater
-from typecase.lm.rubric import load_rubric
-from typecase.lm.seeds import read_seeds
-from typecase.lm.starter import open_rater as open_starter
-from typecase.lm.starter_fit import Card
+from typecase.lm.head import head
+from typecase.lm.head.head import HeadCard
+from typecase.lm.rate.rater import pack_texts
+from typecase.lm.rate.raters import open_rater
+from typecase.lm.rate.rubric import load_rubric
+from typecase.lm.rate.seeds import read_seeds
+from typecase.lm.starter.fit import Card
+from typecase.lm.starter.starter import open_rater as open_starter
 
 assert one_thread
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from typecase.app import tagger_fitting
-from typecase.app.cli_refiner import refiner_command
+from typecase.app.commands.refiner import refiner_command
+from typecase.app.fit import tagger_fitting
 from typecase.core.learn.trees import Growth
 from typecase.core.twins.marks import Twin
 from typecase.errors import AlreadyExists, BadRecipe, NotFound
-from typecase.lm.tagger import load_tagger
-from typecase.lm.tagger_noise import inject, read_noise
-from typecase.lm.tagger_train import Settings
+from typecase.lm.tagger.noise import inject, read_noise
+from typecase.lm.tagger.tagger import load_tagger
+from typecase.lm.tagger.train import Settings
 from typecase.store.twins import write_twins
 
 SMALL = Growth(trees=6, depth=3, rate=0.3, rows=0.6, measures=0.4, least_weight=1, damping=1)

@@ -11,15 +11,15 @@ import pytest
 from click.testing import CliRunner
 
 from tests.conftest import make_documents
-from typecase.app import deriving
-from typecase.app.cli_rubric import perplexity_command, rubric_command
-from typecase.app.deriving import FILES, Derivation, derive
+from typecase.app.commands.rubric import perplexity_command, rubric_command
+from typecase.app.derive import deriving
+from typecase.app.derive.deriving import FILES, Derivation, derive
 from typecase.errors import BadRecipe, CorruptStore, FingerprintMismatch, ModelUnavailable, NotFound, StaleEdit, TryAgain
 from typecase.lm.cache import AnswerCache, CachedLM
-from typecase.lm.derive import Pruning
+from typecase.lm.derive.deriving import Pruning
 from typecase.lm.fake import FakeLM
 from typecase.lm.protocol import Can, Failure
-from typecase.lm.rubric import builtin_rubrics, load_rubric
+from typecase.lm.rate.rubric import builtin_rubrics, load_rubric
 from typecase.recipe.perplexity import Perplexity
 from typecase.recipe.run import run_stage
 

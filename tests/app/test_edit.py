@@ -15,7 +15,7 @@ import typecase as tc
 from tests.app.test_cli import Answer
 from tests.conftest import make_docs_artifact, make_documents
 from tests.store.timeline.runs import make_set, settings_of, write_run
-from typecase.app.edit_regex import regex_replacements
+from typecase.app.edit.regex import regex_replacements
 from typecase.core.edit.edit import Replacement
 from typecase.recipe.build import Build
 from typecase.recipe.run import run_stage

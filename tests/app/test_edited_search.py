@@ -11,7 +11,7 @@ import typecase as tc
 from tests.app.test_cli import Answer
 from tests.conftest import make_docs_artifact, make_documents
 from tests.store.timeline.runs import settings_of, write_run
-from typecase.app.searching import Search
+from typecase.app.search.searching import Search
 from typecase.core.document import Document, Place
 from typecase.core.edit.edit import AppendDocument, DeleteDocument, Replacement
 from typecase.recipe.build import Build

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from tests.conftest import make_docs_artifact, make_documents
-from typecase.app.cli_mix import mix_command
-from typecase.app.mixing_files import mix_weights, write_table
-from typecase.app.mixing_law import read_law, read_runs
+from typecase.app.commands.mix import mix_command
+from typecase.app.mix.files import mix_weights, write_table
+from typecase.app.mix.law import read_law, read_runs
 from typecase.core.selection.selection import Budget, Policy
 from typecase.errors import AlreadyExists, CorruptStore, FixInput, TypecaseError
 from typecase.store.tokens.writer import TokenSetWriter

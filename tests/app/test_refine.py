@@ -14,13 +14,13 @@ from tests.app.test_cli import Answer
 from tests.conftest import make_documents
 from tests.recipe.test_refine import corpus, page
 from tests.recipe.test_refine_refiner import BODY, TEXTS, Slow
-from typecase.app import refining
-from typecase.app.refining import Run, ids_of, open_run, show_edited
-from typecase.app.refining_diff import difference
-from typecase.app.refining_judge import open_judging, read_judgements
-from typecase.app.refining_printing import document_lines, statistics_lines
-from typecase.app.refining_progress import LiveReporter, progress_line
-from typecase.app.refining_stats import statistics
+from typecase.app.refine import refining
+from typecase.app.refine.diff import difference
+from typecase.app.refine.judge import open_judging, read_judgements
+from typecase.app.refine.printing import document_lines, statistics_lines
+from typecase.app.refine.progress import LiveReporter, progress_line
+from typecase.app.refine.refining import Run, ids_of, open_run, show_edited
+from typecase.app.refine.stats import statistics
 from typecase.core.program.guards import GuardPolicy
 from typecase.core.program.language import Origin, Program, bind, drop_doc, keep_doc, remove_lines, remove_str, replace_str
 from typecase.core.program.proposal import Answer as Told

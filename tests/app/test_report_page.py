@@ -16,10 +16,10 @@ import pytest
 
 from tests.app.analysing_sets import COLUMNS, corpus, made_documents, made_rows, ratings_artifact
 from tests.conftest import make_docs_artifact
-from typecase.app import report_page
-from typecase.app.analysing import Analysis, analyse
-from typecase.app.charts import charts_of
-from typecase.app.report_page import Report, check_report, write_report
+from typecase.app.analyse import page as report_page
+from typecase.app.analyse.analysing import Analysis, analyse
+from typecase.app.analyse.page import Report, check_report, write_report
+from typecase.app.charts.ratings import charts_of
 from typecase.core.document import Document, Place, id_from_key
 from typecase.errors import AlreadyExists, NeedsExtra
 

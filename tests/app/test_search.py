@@ -13,7 +13,7 @@ import typecase as tc
 from tests.app.test_cli import Answer
 from tests.conftest import make_docs_artifact, make_documents
 from tests.store.timeline.runs import make_set, settings_of, write_run
-from typecase.app.searching import Search
+from typecase.app.search.searching import Search
 from typecase.core.document import Document, Place
 from typecase.recipe.build import Build
 from typecase.recipe.index import Index
@@ -201,7 +201,7 @@ def test_an_index_of_a_set_that_changed_is_refused(tmp_path: Path, capsys: pytes
 
 
 def test_memory_is_written_as_people_write_it() -> None:
-    from typecase.app.cli_search import bytes_of
+    from typecase.app.commands.search import bytes_of
 
     assert [bytes_of(t) for t in ("4GB", "1.5 gb", "500MB", "12")] == [4 * 10**9, 15 * 10**8, 5 * 10**8, 12]
     with pytest.raises(tc.BadQuery, match="no amount of memory"):

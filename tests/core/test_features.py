@@ -25,7 +25,7 @@ from typecase.core.features.ngrams import (
 )
 from typecase.core.features.scan import MARK, NEWLINE, NUMBER, WORD, new_lines, new_tokens, scan
 from typecase.core.features.windows import cut_windows
-from typecase.lm.rater import pack_texts
+from typecase.lm.rate.rater import pack_texts
 
 TEXTS = st.lists(st.text(alphabet=st.sampled_from("abcXYZéД日。“09 .,\n\t's-_()"), max_size=80), min_size=1, max_size=6)
 NO_LETTERS = np.zeros(27**3, np.uint8)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typecase.core.rating import Criterion, Domain, Rubric
 from typecase.core.replies import CODES, EXPECTS, Reply, level_of, read_reply
 from typecase.errors import BadQuery
-from typecase.lm.rubric import load_rubric
+from typecase.lm.rate.rubric import load_rubric
 
 DATAMAN = load_rubric("dataman")
 

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from tests.train.made import make_folder, rubric
 from typecase.errors import BadRecipe, CorruptStore, NotFound
-from typecase.lm.annotations import (
+from typecase.lm.rate.annotations import (
     AnnotatedText,
     annotations_of,
     read_json_lines,
     texts_of_lines,
     write_seeds,
 )
-from typecase.lm.rubric import load_rubric
-from typecase.lm.seeds import read_seeds
+from typecase.lm.rate.rubric import load_rubric
+from typecase.lm.rate.seeds import read_seeds
 from typecase.train.annotation_set import read_annotations
 
 RUBRIC = rubric()

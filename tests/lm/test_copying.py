@@ -9,11 +9,19 @@ import numpy as np
 import pytest
 
 from typecase.errors import CorruptStore, FixInput, ModelUnavailable
-from typecase.lm.copying import CANDIDATE, Form, find_placeholder, forms_of, plain_words, protocol_fingerprint, sheets_of
-from typecase.lm.copying_remote import RemoteCopier, chance_in, says
+from typecase.lm.copying.copying import (
+    CANDIDATE,
+    Form,
+    find_placeholder,
+    forms_of,
+    plain_words,
+    protocol_fingerprint,
+    sheets_of,
+)
+from typecase.lm.copying.remote import RemoteCopier, chance_in, says
+from typecase.lm.copying.verifying import Journal, verify
 from typecase.lm.fake import FakeLM
 from typecase.lm.protocol import Answer, Can, Failure
-from typecase.lm.verifying import Journal, verify
 
 WORD = "Placeholder"
 

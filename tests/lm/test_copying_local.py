@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.lm.tiny import make_tiny, one_thread  # noqa: F401
-from typecase.lm.copying import CANDIDATE, Form
-from typecase.lm.verifying import Journal, verify
+from typecase.lm.copying.copying import CANDIDATE, Form
+from typecase.lm.copying.verifying import Journal, verify
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_chances_are_those_of_the_whole_prompt(tiny: Path) -> None:
     import torch
 
-    from typecase.lm.copying_local import LocalCopier
+    from typecase.lm.copying.local import LocalCopier
 
     copier = LocalCopier(tiny, device="cpu")
     form = Form("x", (*range(20, 45), CANDIDATE, 60, CANDIDATE, 61), 3)
@@ -46,7 +46,7 @@ def test_chances_are_those_of_the_whole_prompt(tiny: Path) -> None:
 @pytest.mark.parametrize("batches", [1, 3, 5])
 def test_a_killed_run_of_a_real_model_ends_in_the_same_numbers(tiny: Path, tmp_path: Path, batches: int) -> None:
     """To the last bit: what a batch shares does not depend on the batches before it."""
-    from typecase.lm.copying_local import LocalCopier
+    from typecase.lm.copying.local import LocalCopier
 
     rng = np.random.default_rng(3)
     forms = tuple(Form(name, (*rng.integers(2, 250, 40).tolist(), CANDIDATE, 7, CANDIDATE), 3) for name in ("a", "b"))
@@ -75,7 +75,7 @@ def test_a_killed_run_of_a_real_model_ends_in_the_same_numbers(tiny: Path, tmp_p
 def test_marginal_is_a_mean_of_distributions(tiny: Path) -> None:
     import torch
 
-    from typecase.lm.copying_local import CONTEXT, LocalCopier
+    from typecase.lm.copying.local import CONTEXT, LocalCopier
 
     copier = LocalCopier(tiny, device="cpu")
     text = "the sand and the stone in one place, " * 40

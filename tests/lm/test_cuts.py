@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from typecase.errors import BadQuery
-from typecase.lm.cuts import byte_bounds, cut_text, head_and_tail, sample_of, size_of, text_of
+from typecase.lm.rate.cuts import byte_bounds, cut_text, head_and_tail, sample_of, size_of, text_of
 
 TEXTS = st.text(alphabet="ab .!\n。字é🖋", max_size=120)
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from typecase.errors import BadQuery, CorruptStore
-from typecase.lm.derive import Candidate, Cause, Pruning, Suspect, as_row, candidates, cause_of, incidence, uncovered
-from typecase.lm.derive_causes import SCHEMA, ask_causes, causes_in, find_passage, json_in, prompt_for, shown
-from typecase.lm.derive_drop import PostedLM
-from typecase.lm.derive_names import Named, ask_names, named_in, rubric_toml, slug
+from typecase.lm.derive.causes import SCHEMA, ask_causes, causes_in, find_passage, json_in, prompt_for, shown
+from typecase.lm.derive.deriving import Candidate, Cause, Pruning, Suspect, as_row, candidates, cause_of, incidence, uncovered
+from typecase.lm.derive.drop import PostedLM
+from typecase.lm.derive.names import Named, ask_names, named_in, rubric_toml, slug
 from typecase.lm.fake import FakeLM
 from typecase.lm.protocol import Answer, Can, Failure, Form
-from typecase.lm.rubric import parse_rubric
+from typecase.lm.rate.rubric import parse_rubric
 
 TEXT = "Buy cheap\n  watches now! Buy cheap watches now!"
 HIGH = Suspect("d1", "web", "high", 1, 2.0, 6.0, 1.5, 9, 40)

@@ -13,15 +13,15 @@ import pytest
 from tests.lm.test_starter_fit import QUICK, in_lines, make_seeds
 from typecase.errors import BadRecipe, CorruptStore, NeedsExtra, NotFound
 from typecase.lm import embedding
-from typecase.lm import head as heads
 from typecase.lm.embedding import PARTS
-from typecase.lm.head import fit_head, no_pairs, open_head
-from typecase.lm.head_model import LIMIT, Kernel, centred, last_part, standardised
-from typecase.lm.head_train import HeadSettings
-from typecase.lm.rater import Ratings, pack_texts
-from typecase.lm.rubric import load_rubric
-from typecase.lm.seeds import read_seeds
-from typecase.lm.starter_readability import count_syllables, reading_ease
+from typecase.lm.head import head as heads
+from typecase.lm.head.head import fit_head, no_pairs, open_head
+from typecase.lm.head.model import LIMIT, Kernel, centred, last_part, standardised
+from typecase.lm.head.train import HeadSettings
+from typecase.lm.rate.rater import Ratings, pack_texts
+from typecase.lm.rate.rubric import load_rubric
+from typecase.lm.rate.seeds import read_seeds
+from typecase.lm.starter.readability import count_syllables, reading_ease
 
 SETTINGS = HeadSettings(starter=QUICK, bits=12, folds=3)
 TEXTS = [in_lines("boat net tide wave"), in_lines("cow barn field path"), "", "x", "é\x00", in_lines("boat cow") * 200]

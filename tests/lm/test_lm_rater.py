@@ -17,11 +17,11 @@ from typecase.core.rating import STATUSES, Criterion, Domain, Rubric
 from typecase.errors import BadRecipe, FixInput
 from typecase.lm.cache import AnswerCache, CachedLM
 from typecase.lm.fake import ALL, FakeLM
-from typecase.lm.lm_rater import LMRater, agreement, lm_rater
 from typecase.lm.protocol import LM, Can, Failure
-from typecase.lm.rater import OK, PARTIAL, RATER_FAILED, pack_texts
-from typecase.lm.rubric import load_rubric
-from typecase.lm.sheets import SHEETS, sheet_of
+from typecase.lm.rate.lm_rater import LMRater, agreement, lm_rater
+from typecase.lm.rate.rater import OK, PARTIAL, RATER_FAILED, pack_texts
+from typecase.lm.rate.rubric import load_rubric
+from typecase.lm.rate.sheets import SHEETS, sheet_of
 from typecase.lm.slots import Filled, fill
 
 assert one_thread

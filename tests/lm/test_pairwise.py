@@ -11,11 +11,11 @@ import pytest
 
 from typecase.errors import BadRecipe, FixInput, NotFound
 from typecase.lm.fake import FakeLM
-from typecase.lm.pairwise import _read_top, excerpts_of, judge_pairs, prompt_of, way_of
-from typecase.lm.pairwise_rater import Anchors, PairwiseRater, most_likely, open_pairwise, read_anchors, rubric_of
 from typecase.lm.protocol import Answer, Can, Choices, Failure
-from typecase.lm.rater import OK, PARTIAL, RATER_FAILED, pack_texts
-from typecase.lm.rubric import load_rubric
+from typecase.lm.rate.pairwise import _read_top, excerpts_of, judge_pairs, prompt_of, way_of
+from typecase.lm.rate.pairwise_rater import Anchors, PairwiseRater, most_likely, open_pairwise, read_anchors, rubric_of
+from typecase.lm.rate.rater import OK, PARTIAL, RATER_FAILED, pack_texts
+from typecase.lm.rate.rubric import load_rubric
 
 RUBRIC = rubric_of(load_rubric("qurating"), ("educational_value",))
 CRITERION = RUBRIC.criteria[0]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typecase.core.rating import Criterion, Domain, Rubric
 from typecase.core.replies import read_reply
 from typecase.errors import BadQuery, BadRecipe, NotFound
-from typecase.lm.prompts import (
+from typecase.lm.rate.prompts import (
     Example,
     PromptForm,
     builtin_templates,
@@ -22,7 +22,7 @@ from typecase.lm.prompts import (
     prompt_form,
     slots_of,
 )
-from typecase.lm.rubric import load_rubric
+from typecase.lm.rate.rubric import load_rubric
 
 DATAMAN = load_rubric("dataman")
 LEVELS = {c: 1 + k % 5 for k, c in enumerate(DATAMAN.columns)}

@@ -10,10 +10,10 @@ import pytest
 from tests.lm.tiny import make_tiny, one_thread
 from typecase.errors import BadRecipe, FixInput, NotFound
 from typecase.lm.cache import CachedLM
-from typecase.lm.rater import pack_texts
-from typecase.lm.raters import open_rater, open_table
-from typecase.lm.starter import load_starter, to_bytes
-from typecase.lm.windowed import WindowedRater
+from typecase.lm.rate.rater import pack_texts
+from typecase.lm.rate.raters import open_rater, open_table
+from typecase.lm.rate.windowed import WindowedRater
+from typecase.lm.starter.starter import load_starter, to_bytes
 
 assert one_thread
 RUBRIC = """
@@ -164,6 +164,6 @@ def test_a_server_by_its_address_is_a_teacher_and_windows_go_around_any_rater(tm
 
 
 def test_any_rater_can_be_given_windows(folder: Path) -> None:
-    pytest.importorskip("typecase.lm.pairwise_rater")
+    pytest.importorskip("typecase.lm.rate.pairwise_rater")
     with pytest.raises(BadRecipe, match="needs 'model'"):
         open_table({"kind": "pairwise", "anchors": "a.jsonl", "windows": {"tokens": 9}}, folder)

@@ -20,8 +20,8 @@ from typecase.core.program.run import run
 from typecase.errors import BadQuery, BadRecipe, FixInput
 from typecase.lm.fake import FakeLM
 from typecase.lm.protocol import Can, Choices, Failure
-from typecase.lm.refine_form import load_refine_form, parse_refine_form
-from typecase.lm.refiner_lm import LMRefiner, LMSettings
+from typecase.lm.refine.form import load_refine_form, parse_refine_form
+from typecase.lm.refine.refiner_lm import LMRefiner, LMSettings
 
 assert one_thread
 FORM = parse_refine_form('id = "t"\nversion = 1\ndocument = "{text}\\n?"\nchunk = "{lines}\\n>"', where="test")
@@ -83,7 +83,7 @@ class TestConstrained:
     def test_the_likeliest_allowed_token_is_taken(self, tiny) -> None:  # type: ignore[no-untyped-def]
         """The compiled batch against the model asked token by token, one row alone, by its public scores."""
         from typecase.core.program.decoding_tokens import allowed, take
-        from typecase.lm.constrained import Constrainer
+        from typecase.lm.refine.constrained import Constrainer
 
         text = PAGES[0]
         rows, chunk = _one_chunk(text)
@@ -129,7 +129,7 @@ class TestConstrained:
 
 
 def test_the_bytes_of_tokens_are_those_of_their_text(tiny) -> None:  # type: ignore[no-untyped-def]
-    from typecase.lm.constrained import token_bytes
+    from typecase.lm.refine.constrained import token_bytes
 
     tokens = token_bytes(tiny.tokenizer, tiny.vocabulary_size)
     assert tokens[0] is None and tokens[1] is None  # special
@@ -143,7 +143,7 @@ def test_sentencepiece_tables_are_read(tmp_path: Path) -> None:
     import transformers
     from tokenizers import Tokenizer, decoders, models, normalizers
 
-    from typecase.lm.constrained import token_bytes
+    from typecase.lm.refine.constrained import token_bytes
 
     table = {"<unk>": 0, "<s>": 1, "</s>": 2} | {f"<0x{b:02X}>": 3 + b for b in range(256)}
     table |= {piece: len(table) + k for k, piece in enumerate(["\u2581", "a", "b", "\u2581a"])}
@@ -161,7 +161,7 @@ def test_tokenizers_that_lose_bytes_are_refused() -> None:
     import transformers
     from tokenizers import Tokenizer, models, pre_tokenizers
 
-    from typecase.lm.constrained import token_bytes
+    from typecase.lm.refine.constrained import token_bytes
 
     made = Tokenizer(models.WordLevel({"[UNK]": 0, "keep": 1}, unk_token="[UNK]"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()

@@ -13,8 +13,8 @@ from typecase.errors import BadRecipe
 from typecase.lm.cache import AnswerCache, CachedLM
 from typecase.lm.fake import FakeLM
 from typecase.lm.protocol import Can, Failure
-from typecase.lm.refine_form import load_refine_form
-from typecase.lm.refiner_teacher import TeacherRefiner, TeacherSettings, prox_keeps_scored, united
+from typecase.lm.refine.form import load_refine_form
+from typecase.lm.refine.refiner_teacher import TeacherRefiner, TeacherSettings, prox_keeps_scored, united
 
 FORM = load_refine_form("teacher")
 PAGE = "Home | News | About\nThe mill ran until 1911. [edit]\nIts wheel is now in the museum.\n© 2019 Mill Letters"

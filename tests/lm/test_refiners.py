@@ -11,8 +11,8 @@ from typecase.core.program.language import Program, show
 from typecase.core.program.lenient import read_lenient
 from typecase.core.program.parse import parse
 from typecase.errors import BadRecipe, NotFound
-from typecase.lm.refine_form import builtin_refine_forms, load_refine_form, parse_refine_form
-from typecase.lm.refiners import RulesRefiner, open_refiner, open_table
+from typecase.lm.refine.form import builtin_refine_forms, load_refine_form, parse_refine_form
+from typecase.lm.refine.refiners import RulesRefiner, open_refiner, open_table
 
 assert one_thread
 PAGE = "Home | News | About | Contact\n\nThe tray of sorts has two cases, and each case has its lid.\n\nShare this page\n"
@@ -35,7 +35,7 @@ def test_a_rule_that_drops_is_a_decision(tmp_path: Path) -> None:
 
 
 def test_the_tagger_by_name() -> None:
-    pytest.importorskip("typecase.lm.tagger")
+    pytest.importorskip("typecase.lm.tagger.tagger")
     try:
         refiner = open_refiner("tagger")
     except (NotFound, FileNotFoundError):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from typecase.core.rating import Criterion, Domain, Rubric
 from typecase.errors import BadQuery, BadRecipe, NotFound
-from typecase.lm.rubric import builtin_rubrics, load_rubric, parse_rubric, rubric_languages, rubric_text
+from typecase.lm.rate.rubric import builtin_rubrics, load_rubric, parse_rubric, rubric_languages, rubric_text
 
 TINY = """
 id = "tiny"

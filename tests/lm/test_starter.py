@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from typecase.core.rating import STATUSES
 from typecase.errors import CorruptStore, NotFound
 from typecase.lm.archive import hash_arrays
-from typecase.lm.rater import FakeRater, Rater, Ratings, pack_texts
-from typecase.lm.rubric import load_rubric
-from typecase.lm.starter import from_arrays, from_bytes, load_starter, open_rater, to_arrays, to_bytes
+from typecase.lm.rate.rater import FakeRater, Rater, Ratings, pack_texts
+from typecase.lm.rate.rubric import load_rubric
+from typecase.lm.starter.starter import from_arrays, from_bytes, load_starter, open_rater, to_arrays, to_bytes
 
 GOOD = """How locks lift boats
 
@@ -85,7 +85,7 @@ def test_batches_and_offsets_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> N
     whole = rater.rate(values, offsets)
     shifted = rater.rate(np.concatenate([np.full(7, 65, np.uint8), values]), offsets + 7)
     same(whole, shifted)
-    monkeypatch.setattr("typecase.lm.starter_model._BATCH_BYTES", 50)
+    monkeypatch.setattr("typecase.lm.starter.model._BATCH_BYTES", 50)
     same(whole, rater.rate(values, offsets))
 
 

@@ -12,13 +12,13 @@ import pytest
 
 from typecase.core.learn.trees import Growth
 from typecase.errors import BadRecipe, NotFound
-from typecase.lm.damage import DAMAGES, Dice, plant
-from typecase.lm.rater import pack_texts
-from typecase.lm.rubric import load_rubric
-from typecase.lm.seeds import read_classes, read_seeds, source_folds
-from typecase.lm.starter import load_starter, open_rater
-from typecase.lm.starter_fit import fit_starter
-from typecase.lm.starter_train import Settings
+from typecase.lm.rate.damage import DAMAGES, Dice, plant
+from typecase.lm.rate.rater import pack_texts
+from typecase.lm.rate.rubric import load_rubric
+from typecase.lm.rate.seeds import read_classes, read_seeds, source_folds
+from typecase.lm.starter.fit import fit_starter
+from typecase.lm.starter.starter import load_starter, open_rater
+from typecase.lm.starter.train import Settings
 
 SEEDS = Path(__file__).parents[2] / "seeds"
 SMALL = Growth(80, 2, 0.1, 0.8, 0.15, 2, 1)

@@ -14,12 +14,12 @@ from typecase.core.program.guards import FREE
 from typecase.core.program.run import run
 from typecase.core.twins.marks import Twin
 from typecase.errors import BadRecipe, CorruptStore, NotFound
-from typecase.lm.tagger import from_bytes, load_tagger, to_bytes, with_fingerprint
-from typecase.lm.tagger_card import card_text, figures_of, removed_lines
-from typecase.lm.tagger_mix import mixed_page
-from typecase.lm.tagger_model import Tagger
-from typecase.lm.tagger_noise import inject, read_noise
-from typecase.lm.tagger_train import Settings, fit_tagger, tagged
+from typecase.lm.tagger.card import card_text, figures_of, removed_lines
+from typecase.lm.tagger.mix import mixed_page
+from typecase.lm.tagger.model import Tagger
+from typecase.lm.tagger.noise import inject, read_noise
+from typecase.lm.tagger.tagger import from_bytes, load_tagger, to_bytes, with_fingerprint
+from typecase.lm.tagger.train import Settings, fit_tagger, tagged
 
 SMALL = Growth(trees=12, depth=4, rate=0.3, rows=0.6, measures=0.4, least_weight=1, damping=1)
 SETTINGS = Settings(mixed=30, folds=2, first=SMALL, second=SMALL, epochs=3, over=0.05, touched=0.5)
@@ -100,7 +100,7 @@ def test_any_batch_gives_the_same(monkeypatch: pytest.MonkeyPatch):
     texts = [PAGE, PROSE, "", PAGE[::-1], PAGE.replace("\n", "\r\n"), *(twin.text for twin in pages(2))]
     together = tagger.propose(texts)
     assert together == [tagger.propose([text])[0] for text in texts]
-    monkeypatch.setattr("typecase.lm.tagger_model.BATCH_CHARS", 500)
+    monkeypatch.setattr("typecase.lm.tagger.model.BATCH_CHARS", 500)
     assert tagger.propose(texts) == together
     assert [a.tobytes() for a in tagger.tag(texts)] == [tagger.tag([text])[0].tobytes() for text in texts]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from typecase.lm.tagger_thresholds import PLAIN, Tagged, choose, chosen, confidence_curve, counts, figures_without, goes, grid
+from typecase.lm.tagger.thresholds import PLAIN, Tagged, choose, chosen, confidence_curve, counts, figures_without, goes, grid
 
 
 def tagged(seed: int, generators: int = 4) -> Tagged:

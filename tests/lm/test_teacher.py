@@ -15,20 +15,20 @@ from tests.lm.test_pace import FakeClock
 from typecase.core.rating import Criterion, Domain, Rubric
 from typecase.errors import BadQuery, BadRecipe, NotFound
 from typecase.lm.cache import AnswerCache, CachedLM
-from typecase.lm.chances import chances_at, tokens_of
 from typecase.lm.fake import FakeLM
 from typecase.lm.pace import Backoff, Price
-from typecase.lm.prompts import Example, mark_of, prompt_form
 from typecase.lm.protocol import Answer, Can, Failure, Form
-from typecase.lm.rater import Ratings, pack_texts
-from typecase.lm.raters import open_rater
+from typecase.lm.rate.chances import chances_at, tokens_of
+from typecase.lm.rate.prompts import Example, mark_of, prompt_form
+from typecase.lm.rate.rater import Ratings, pack_texts
+from typecase.lm.rate.raters import open_rater
+from typecase.lm.rate.rubric import load_rubric
+from typecase.lm.rate.teacher import Teacher, open_teacher
+from typecase.lm.rate.teacher_table import attempt_log, load_examples
+from typecase.lm.rate.teacher_terms import Attempt, Settings, cut_head_tail
+from typecase.lm.rate.windowed import WindowedRater
 from typecase.lm.remote import RemoteLM
 from typecase.lm.remote import Server as Address
-from typecase.lm.rubric import load_rubric
-from typecase.lm.teacher import Teacher, open_teacher
-from typecase.lm.teacher_table import attempt_log, load_examples
-from typecase.lm.teacher_terms import Attempt, Settings, cut_head_tail
-from typecase.lm.windowed import WindowedRater
 
 DATAMAN = load_rubric("dataman")
 SMALL = Rubric(
@@ -422,10 +422,10 @@ def test_a_table_opens_a_teacher(server: Server, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"rouns": 3}, "unknown key 'rouns'"), ({"rounds": "3"}, "'rounds' has the wrong type"),
+    [({"rouns": 3}, "unknown key 'rouns'"), ({"rounds": "3"}, "'rounds' must be int"),
      ({"rounds": 0}, "1 round or more"),
      ({"temperatures": ["hot"]}, "'temperatures' is a list of numbers"), ({"view": "middle"}, "view is whole or head_tail"),
-     ({"model": None}, "'model' has the wrong type")],
+     ({"model": None}, "'model' must be str")],
 )  # fmt: skip
 def test_a_table_that_cannot_be_meant_is_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     table = {"kind": "teacher", "model": "http://localhost:1/v1#m", **change}

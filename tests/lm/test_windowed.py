@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from typecase.core.rating import STATUSES
 from typecase.errors import BadRecipe
-from typecase.lm.rater import I64, RATER_FAILED, U8, FakeRater, Ratings, pack_texts
-from typecase.lm.rubric import load_rubric
-from typecase.lm.windowed import Correction, WindowedRater, movement
+from typecase.lm.rate.rater import I64, RATER_FAILED, U8, FakeRater, Ratings, pack_texts
+from typecase.lm.rate.rubric import load_rubric
+from typecase.lm.rate.windowed import Correction, WindowedRater, movement
 
 RUBRIC = load_rubric("dataman")
 FAKE = FakeRater(RUBRIC)

@@ -20,12 +20,12 @@ from tests.recipe.test_run import tree
 from typecase.engine.local import Local
 from typecase.errors import BadRecipe, CorruptStore, NotFound
 from typecase.lm.fake import ALL, FakeLM
-from typecase.lm.lm_rater import lm_rater
 from typecase.lm.protocol import Failure
-from typecase.lm.rater import I64, U8, FakeRater, Rater, Ratings
-from typecase.lm.rubric import load_rubric
-from typecase.lm.sheets import sheet_of
-from typecase.lm.windowed import WindowedRater
+from typecase.lm.rate.lm_rater import lm_rater
+from typecase.lm.rate.rater import I64, U8, FakeRater, Rater, Ratings
+from typecase.lm.rate.rubric import load_rubric
+from typecase.lm.rate.sheets import sheet_of
+from typecase.lm.rate.windowed import WindowedRater
 from typecase.recipe import rate as rating
 from typecase.recipe.forecast import forecast
 from typecase.recipe.rate import Rate, ratings_schema

@@ -21,7 +21,7 @@ from typecase.core.program.language import Origin, Program, Refusal, bind, drop_
 from typecase.core.program.proposal import Answer, Proposal
 from typecase.engine.local import Local
 from typecase.errors import BadProgram, BadRecipe
-from typecase.lm.refiner import FakeRefiner, Refiner
+from typecase.lm.refine.refiner import FakeRefiner, Refiner
 from typecase.recipe import refine as refining
 from typecase.recipe.refine import Refine
 from typecase.recipe.refine_batches import Batches, Pulse, pulse_of, read, written

@@ -8,8 +8,8 @@ import numpy as np
 import orjson
 
 from typecase.core.rating import Rubric
-from typecase.lm.annotations import Annotations
-from typecase.lm.rubric import parse_rubric
+from typecase.lm.rate.annotations import Annotations
+from typecase.lm.rate.rubric import parse_rubric
 from typecase.train.annotation_set import read_annotations
 
 RUBRIC_TEXT = """

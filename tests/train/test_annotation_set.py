@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import make_documents
 from tests.train.made import make_folder, rubric
 from typecase.errors import NotFound, SchemaMismatch
-from typecase.lm.rubric import load_rubric
+from typecase.lm.rate.rubric import load_rubric
 from typecase.recipe.rate import Rate
 from typecase.recipe.run import run_stage
 from typecase.train.annotation_set import origins_of, read_annotations

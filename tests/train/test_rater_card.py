@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.train.made import made_annotations, rubric
-from typecase.lm.rater import RATER_FAILED, Detail, FakeRater, Ratings, pack_texts, unrated
-from typecase.lm.seeds import Seeds
+from typecase.lm.rate.rater import RATER_FAILED, Detail, FakeRater, Ratings, pack_texts, unrated
+from typecase.lm.rate.seeds import Seeds
 from typecase.train.rater_card import card_text, figures_of
 
 MADE: dict[str, Any] = {

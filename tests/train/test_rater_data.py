@@ -11,9 +11,9 @@ import pytest
 from tests.lm.tiny import make_tiny, one_thread
 from tests.train.made import made_annotations, rubric
 from typecase.errors import BadQuery, BadRecipe
-from typecase.lm.annotations import Annotations
-from typecase.lm.rubric import load_rubric
-from typecase.lm.sheets import SHEETS, sheet_of
+from typecase.lm.rate.annotations import Annotations
+from typecase.lm.rate.rubric import load_rubric
+from typecase.lm.rate.sheets import SHEETS, sheet_of
 from typecase.lm.slots import Filled, fill
 
 pytest.importorskip("torch")

@@ -16,10 +16,10 @@ from tests.lm.tiny import one_thread
 from tests.train.made import made_annotations, rubric
 from typecase.core.learn.agreement import spearman
 from typecase.errors import AlreadyExists, BadQuery, BadRecipe, NotFound
-from typecase.lm.annotations import Annotations
-from typecase.lm.rater import pack_texts
-from typecase.lm.raters import open_rater
-from typecase.lm.rubric import load_rubric
+from typecase.lm.rate.annotations import Annotations
+from typecase.lm.rate.rater import pack_texts
+from typecase.lm.rate.raters import open_rater
+from typecase.lm.rate.rubric import load_rubric
 from typecase.store.manifest import first_damage, read_manifest
 from typecase.train.annotation_set import read_annotations
 

@@ -14,38 +14,38 @@ import click
 from typecase.errors import TypecaseError
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("cli_recipe", "Run a recipe file end to end, resumable."),
-    "ingest": ("cli_stages", "Read files into a document store; quarantine what cannot be read."),
-    "rate": ("cli_rate", "Score every document: qualities, domain, confidence."),
-    "rater": ("cli_rater", "Train a rater; print its model card."),
-    "rubric": ("cli_rubric", "The criteria: list them, show one, derive one of your own."),
-    "perplexity": ("cli_rubric", "How surprising every document is to a language model."),
-    "compare": ("cli_agree", "Rate documents pair by pair with a language model."),
-    "agree": ("cli_agree", "How far raters, or a rater and people, say the same."),
-    "calibrate": ("cli_agree", "Say keep or drop for a sample; get the threshold."),
-    "drift": ("cli_agree", "Whether ratings, or the rater itself, have moved."),
-    "analyse": ("cli_analyse", "What ratings say of a corpus, and what they are worth."),
-    "refine": ("cli_refine", "Write and run a refining program for every document; show, compare and judge them."),
-    "refiner": ("cli_refiner", "Train a line tagger; print its model card."),
-    "dedup": ("cli_dedup", "Remove copies, near duplicates, or documents of repeated spans."),
-    "decontaminate": ("cli_dedup", "Remove what shares n-grams with evaluation files."),
-    "select": ("cli_select", "Keep documents up to a budget, with a reason for every row."),
-    "importance": ("cli_select", "How much more like a target than the corpus every document is."),
-    "mix": ("cli_mix", "From weights to tokens, epochs and repeats; from proxy runs to weights."),
-    "build": ("cli_stages", "Tokenise documents into a Megatron .bin/.idx with provenance."),
-    "merge": ("cli_tokens", "Join token sets in the given order."),
-    "info": ("cli_tokens", "Say what lies at a path."),
-    "show": ("cli_tokens", "Show documents as text and tokens, with boundaries marked."),
-    "export": ("cli_tokens", "Write documents to JSONL, CSV, Parquet or a .bin/.idx subset."),
-    "index": ("cli_search", "Build a search index over a token set of any maker."),
-    "search": ("cli_search", "Where a text stands, what follows it, what is repeated, what was copied."),
-    "trace": ("cli_trace", "Ask a training run: what a step saw, when something was seen, what it will see."),
-    "order": ("cli_order", "The index files of a training run: find, check, write."),
-    "sample": ("cli_trace", "Training samples by index, step or policy; show or export them."),
-    "edit": ("cli_edit", "Change what a model will see, see what that changes, and take it back."),
-    "audit": ("cli_audit", "Which tokens no text makes, a corpus never shows, a run will not train."),
-    "doctor": ("cli_tokens", "Examine a token set or artifact; repair into a new one."),
-    "why": ("cli_recipe", "Print the tree of parents of an artifact, or the fate of a document."),
+    "run": ("recipe", "Run a recipe file end to end, resumable."),
+    "ingest": ("stages", "Read files into a document store; quarantine what cannot be read."),
+    "rate": ("rate", "Score every document: qualities, domain, confidence."),
+    "rater": ("rater", "Train a rater; print its model card."),
+    "rubric": ("rubric", "The criteria: list them, show one, derive one of your own."),
+    "perplexity": ("rubric", "How surprising every document is to a language model."),
+    "compare": ("agree", "Rate documents pair by pair with a language model."),
+    "agree": ("agree", "How far raters, or a rater and people, say the same."),
+    "calibrate": ("agree", "Say keep or drop for a sample; get the threshold."),
+    "drift": ("agree", "Whether ratings, or the rater itself, have moved."),
+    "analyse": ("analyse", "What ratings say of a corpus, and what they are worth."),
+    "refine": ("refine", "Write and run a refining program for every document; show, compare and judge them."),
+    "refiner": ("refiner", "Train a line tagger; print its model card."),
+    "dedup": ("dedup", "Remove copies, near duplicates, or documents of repeated spans."),
+    "decontaminate": ("dedup", "Remove what shares n-grams with evaluation files."),
+    "select": ("select", "Keep documents up to a budget, with a reason for every row."),
+    "importance": ("select", "How much more like a target than the corpus every document is."),
+    "mix": ("mix", "From weights to tokens, epochs and repeats; from proxy runs to weights."),
+    "build": ("stages", "Tokenise documents into a Megatron .bin/.idx with provenance."),
+    "merge": ("tokens", "Join token sets in the given order."),
+    "info": ("tokens", "Say what lies at a path."),
+    "show": ("tokens", "Show documents as text and tokens, with boundaries marked."),
+    "export": ("tokens", "Write documents to JSONL, CSV, Parquet or a .bin/.idx subset."),
+    "index": ("search", "Build a search index over a token set of any maker."),
+    "search": ("search", "Where a text stands, what follows it, what is repeated, what was copied."),
+    "trace": ("trace", "Ask a training run: what a step saw, when something was seen, what it will see."),
+    "order": ("order", "The index files of a training run: find, check, write."),
+    "sample": ("trace", "Training samples by index, step or policy; show or export them."),
+    "edit": ("edit", "Change what a model will see, see what that changes, and take it back."),
+    "audit": ("audit", "Which tokens no text makes, a corpus never shows, a run will not train."),
+    "doctor": ("tokens", "Examine a token set or artifact; repair into a new one."),
+    "why": ("recipe", "Print the tree of parents of an artifact, or the fate of a document."),
 }
 
 INTERRUPTED = 130
@@ -60,7 +60,7 @@ class Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"typecase.app.{COMMANDS[cmd_name][0]}")
+        module = importlib.import_module(f"typecase.app.commands.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
 

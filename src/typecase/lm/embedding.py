@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from typecase.errors import CorruptStore, NeedsExtra, NotFound
-from typecase.lm.starter_fit import write_whole
+from typecase.lm.starter.fit import write_whole
 
 F32 = npt.NDArray[np.float32]
 F16 = npt.NDArray[np.float16]

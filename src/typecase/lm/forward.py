@@ -18,56 +18,21 @@ import copy
 import importlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from typecase.errors import FixInput, NeedsExtra, NotFound
-from typecase.lm.protocol import F32, Generation
+from typecase.lm.protocol import F32
 
 _LOGITS_BYTES = 64 << 20
 _LEAST_SHARED_TOKENS = 16
 Ids = Sequence[int]
-I32 = npt.NDArray[np.int32]
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """Generated ids, without the end token; their log-probabilities; per token the likeliest (id, log-probability)."""
-
-    ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    top: list[list[tuple[int, float]]] = field(default_factory=list)
-
-
-class Guide(Protocol):
-    """What a row may be continued with; a guide is of one row and one writing."""
-
-    def allowed(self, left: int) -> I32:
-        """The ids, at least one, that may come next when `left` more may be written, an end token included."""
-
-    def take(self, token: int) -> None:
-        """The id that was chosen."""
-
-
-@dataclass(slots=True)
-class Guided:
-    """Generated ids, without the end token; per token its log-probability among all ids and among those that were allowed.
-
-    `moved` counts the tokens, the end token included, for which the likeliest id of all was not allowed.
-    """
-
-    ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    chances: list[float] = field(default_factory=list)
-    moved: int = 0
-    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,97 +298,6 @@ class Forward:
         return [
             self.logits(hidden[:, k]).log_softmax(1)[:, torch.tensor(own, device=self.device)] for k, own in enumerate(labels)
         ]
-
-    @torch.inference_mode()
-    def write(
-        self, prompts: Sequence[Ids], keys: Sequence[int], wanted: Generation, stopped: Callable[[list[int]], bool]
-    ) -> list[tuple[Written, bool]]:
-        """Continues each prompt; True where the end token or `stopped(ids)` ended it. Rows that are done leave the batch."""
-        written = [(Written(), False) for _ in prompts]
-        state, active = self.prefill(prompts), list(range(len(prompts)))
-        for turn in range(wanted.max_tokens):
-            logprobs = self.logits(state.hidden).log_softmax(1)
-            drawn = self._draw(logprobs, [keys[row] for row in active], turn, wanted.temperature)
-            own = logprobs.gather(1, drawn[:, None])[:, 0].tolist()
-            tops = self._tops(logprobs, wanted.top_logprobs)
-            going = []
-            for at, (row, token) in enumerate(zip(active, drawn.tolist())):
-                text = written[row][0]
-                if token in self.ends:
-                    written[row] = text, True
-                    continue
-                text.ids.append(token)
-                text.logprobs.append(own[at])
-                text.top.append(tops[at])
-                if stopped(text.ids):
-                    written[row] = text, True
-                else:
-                    going.append(at)
-            if not going or turn + 1 == wanted.max_tokens:
-                break
-            if len(going) < len(active):
-                rows = torch.tensor(going, device=self.device)
-                state, drawn, active = state.select(rows), drawn[rows], [active[at] for at in going]
-            state = self.step(state, drawn)
-        return written
-
-    @torch.inference_mode()
-    def write_guided(self, prompts: Sequence[Ids], guides: Sequence[Guide], max_tokens: int) -> list[Guided]:
-        """Continues each prompt by the likeliest id that its guide allows, until that is an end token."""
-        written = [Guided() for _ in prompts]
-        state, active = self.prefill(prompts), list(range(len(prompts)))
-        for turn in range(max_tokens):
-            logits = self.logits(state.hidden)
-            drawn, own, among, moved = self._guided(logits, [guides[row].allowed(max_tokens - turn) for row in active])
-            going = []
-            for at, row in enumerate(active):
-                text, token = written[row], drawn[at]
-                text.moved += moved[at]
-                if token in self.ends:
-                    text.ended = True
-                    continue
-                text.ids.append(token)
-                text.logprobs.append(own[at])
-                text.chances.append(among[at])
-                guides[row].take(token)
-                going.append(at)
-            if not going or turn + 1 == max_tokens:
-                break
-            taken = torch.tensor([drawn[at] for at in going], device=self.device)
-            if len(going) < len(active):
-                rows = torch.tensor(going, device=self.device)
-                state, active = state.select(rows), [active[at] for at in going]
-            state = self.step(state, taken)
-        return written
-
-    def _guided(self, logits: Tensor, allowed: Sequence[I32]) -> tuple[list[int], list[float], list[float], list[bool]]:
-        """The likeliest allowed id a row, its log-probability among all and among the allowed, whether another was likelier."""
-        sizes = [len(ids) for ids in allowed]
-        rows = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(self.device)
-        ids = torch.from_numpy(np.concatenate(allowed).astype(np.int64)).to(self.device)
-        masked = torch.full_like(logits, -torch.inf)
-        masked[rows, ids] = logits[rows, ids]
-        drawn = masked.argmax(1)
-        value = masked.gather(1, drawn[:, None])[:, 0]
-        told = torch.stack(
-            [drawn.float(), value - logits.logsumexp(1), value - masked.logsumexp(1),
-             (logits.argmax(1) != drawn).float()]
-        ).tolist()  # one transfer  # fmt: skip
-        return [int(i) for i in told[0]], told[1], told[2], [bool(m) for m in told[3]]
-
-    def _draw(self, logprobs: Tensor, keys: Sequence[int], turn: int, temperature: float) -> Tensor:
-        if temperature == 0:
-            return logprobs.argmax(1)
-        chances = (logprobs.double() / temperature).softmax(1).cumsum(1)
-        points = [np.random.default_rng([key, turn]).random() for key in keys]
-        wanted = torch.tensor(points, dtype=torch.float64, device=self.device)[:, None] * chances[:, -1:]
-        return torch.searchsorted(chances, wanted, right=True)[:, 0].clamp(max=self.vocabulary - 1)
-
-    def _tops(self, logprobs: Tensor, most: int) -> list[list[tuple[int, float]]]:
-        if not most:
-            return [[] for _ in range(len(logprobs))]
-        values, ids = logprobs.topk(min(most, self.vocabulary), 1)
-        return [list(zip(row_ids, row_values)) for row_ids, row_values in zip(ids.tolist(), values.tolist())]
 
 
 def chunks(order: Sequence[int], lengths: Sequence[int], budget_tokens: int) -> Iterator[list[int]]:

@@ -19,17 +19,14 @@ When a GPU's memory runs out, the batch is halved. The weights are hashed once o
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
-import xxhash
 
-from typecase.errors import BadQuery, NeedsExtra, NotFound
+from typecase.errors import BadQuery, NeedsExtra
+from typecase.lm.model_files import find_model, hash_model
 from typecase.lm.protocol import (
     Answer,
     Can,
@@ -49,11 +46,11 @@ from typecase.lm.protocol import (
 from typecase.lm.slots import Filled, Slot
 
 if TYPE_CHECKING:
-    from typecase.lm.forward import Forward, Guide, Guided, Written
+    from typecase.lm.forward import Forward
+    from typecase.lm.writing import Guide, Guided, Written
 
 R = TypeVar("R")
 Row = TypeVar("Row")
-_HASHED = (".safetensors", ".bin", ".gguf", ".json", ".jinja", ".model", ".txt")
 _TOP_LOGPROBS = 1000
 _SLOT = "[here is the message]"
 
@@ -120,11 +117,13 @@ class LocalLM:
         top_logprobs: int = 0,
     ) -> Iterator[Answer | Failure]:
         """Token by token, a batch at a time."""
+        from typecase.lm.writing import write
+
         wanted = Generation.checked(self, max_tokens, seed, stop, temperature, form, top_logprobs)
 
         def ask(rows: list[tuple[str, list[int]]]) -> list[Answer | Failure]:
             ids, keys = [ids for _, ids in rows], [draw_key(seed, prompt) for prompt, _ in rows]
-            found = self._forward.write(ids, keys, wanted, lambda own: self._stopped(own, wanted.stop))
+            found = write(self._forward, ids, keys, wanted, lambda own: self._stopped(own, wanted.stop))
             return [self._answer(prompt, text, ended, wanted) for prompt, (text, ended) in zip(ids, found)]
 
         def size(row: tuple[str, list[int]]) -> int:
@@ -139,12 +138,13 @@ class LocalLM:
 
         A guide is made anew whenever its row is asked for, which is more than once where memory runs out.
         """
+        from typecase.lm.writing import write_guided
 
         def encode(window: list[tuple[str, Callable[[], Guide]]]) -> list[tuple[list[int], Callable[[], Guide]]]:
             return [(ids, make) for ids, (_, make) in zip(self._prompt_ids([p for p, _ in window]), window)]
 
         def ask(batch: list[tuple[list[int], Callable[[], Guide]]]) -> list[tuple[int, Guided] | Failure]:
-            found = self._forward.write_guided([ids for ids, _ in batch], [make() for _, make in batch], max_tokens)
+            found = write_guided(self._forward, [ids for ids, _ in batch], [make() for _, make in batch], max_tokens)
             return [(len(ids), own) for (ids, _), own in zip(batch, found)]
 
         return self._run(rows, encode, lambda row: len(row[0]) + max_tokens, ask, lambda row: _nonempty(("", row[0])))
@@ -352,33 +352,6 @@ class LocalLM:
         before = self._tokenizer.decode(prompt[-1:], skip_special_tokens=True)
         both = self._tokenizer.decode(prompt[-1:] + ids, skip_special_tokens=True)
         return str(both[len(before) :] if both.startswith(before) else self._tokenizer.decode(ids, skip_special_tokens=True))
-
-
-def find_model(path: Path | str) -> Path:
-    """The folder or file itself, or the folder of a hub id (owner/name) that was downloaded before."""
-    found = Path(path)
-    if found.exists():
-        return found
-    if str(path).count("/") == 1 and importlib.util.find_spec("huggingface_hub") is not None:
-        hub: Any = importlib.import_module("huggingface_hub")
-        with contextlib.suppress(OSError, ValueError):  # not in the cache, or no id at all
-            return Path(hub.snapshot_download(str(path), local_files_only=True))
-    raise NotFound(
-        f"there is no model at {path}: give the folder of a checkpoint, a .gguf file or the hub id of a model that was "
-        "downloaded before; none is downloaded here"
-    )
-
-
-def hash_model(path: Path) -> str:
-    """One hash over the names and bytes of a model's files."""
-    files = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.suffix in _HASHED)
-    digest = xxhash.xxh3_128()
-    for file in files:
-        digest.update(f"{file.name}\0{file.stat().st_size}\0".encode())
-        with file.open("rb") as opened:
-            while block := opened.read(1 << 22):
-                digest.update(block)
-    return digest.hexdigest()
 
 
 def _load(path: Path, device: str, dtype: str, bits: int | None) -> tuple[Forward, Any]:

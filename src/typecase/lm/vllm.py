@@ -23,7 +23,7 @@ import numpy as np
 import orjson
 
 from typecase.errors import NeedsExtra
-from typecase.lm.local import find_model, hash_model
+from typecase.lm.model_files import find_model, hash_model
 from typecase.lm.protocol import (
     F32,
     Answer,

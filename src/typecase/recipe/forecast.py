@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from typecase.lm.cuts import text_of
+from typecase.lm.rate.cuts import text_of
 from typecase.recipe.rate import Rate
 from typecase.store import shards
 from typecase.store.documents import open_documents

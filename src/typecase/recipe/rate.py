@@ -32,8 +32,8 @@ from typecase.core.rating import Rubric
 from typecase.engine.local import Local
 from typecase.engine.protocol import Engine
 from typecase.errors import BadRecipe, CorruptStore
-from typecase.lm.rater import Detail, Rater, Ratings
-from typecase.lm.raters import close_rater, open_rater
+from typecase.lm.rate.rater import Detail, Rater, Ratings
+from typecase.lm.rate.raters import close_rater, open_rater
 from typecase.recipe.stage import Given, Report, Stage
 from typecase.store import shards
 from typecase.store.documents import open_documents
@@ -79,7 +79,7 @@ def _window_type(rubric: Rubric) -> pa.DataType:
 
 @dataclass(frozen=True, kw_only=True)
 class Rate(Stage):
-    """rater   "starter", weights, a folder, a rater.toml or a model: see lm/raters.py
+    """rater   "starter", weights, a folder, a rater.toml or a model: see lm/rate/raters.py
     rubric  replaces the rater's own, where it can be asked about any
     cache   the answer cache of the rater's model; what was answered once is not asked again
     limit   rate the first so many documents by id; ids are hashes, so this is a sample

@@ -42,7 +42,7 @@ from typecase.core.words import UNICODE, units_of_buffers
 from typecase.engine.local import Local
 from typecase.engine.protocol import Engine
 from typecase.errors import BadRecipe
-from typecase.lm.refiner import Refiner
+from typecase.lm.refine.refiner import Refiner
 from typecase.recipe import refine_lines as lines
 from typecase.recipe.refine_batches import Batches, Pulse
 from typecase.recipe.refine_propose import Only, drops, settled
@@ -183,7 +183,7 @@ _loaded: dict[Any, Refiner] = {}
 
 def open_refiner(spec: str) -> Refiner:
     """The refiner that `spec` names; its room is imported when it is wanted."""
-    from typecase.lm.refiners import open_refiner as opened
+    from typecase.lm.refine.refiners import open_refiner as opened
 
     found: Refiner = opened(spec)
     return found

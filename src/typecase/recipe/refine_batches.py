@@ -19,7 +19,7 @@ import orjson
 from typecase.core.program.language import Origin, Program, Refusal, Statement, text_hash
 from typecase.core.program.proposal import Answer, Proposal
 from typecase.errors import BadProgram
-from typecase.lm.refiner import Refiner
+from typecase.lm.refine.refiner import Refiner
 from typecase.store import atomic
 
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from typecase.core.rating import Rubric
 from typecase.errors import NotFound, SchemaMismatch
-from typecase.lm.annotations import AnnotatedText, Annotations, TextsOf, annotations_of, read_json_lines, texts_of_lines
+from typecase.lm.rate.annotations import AnnotatedText, Annotations, TextsOf, annotations_of, read_json_lines, texts_of_lines
 from typecase.store import atomic, shards
 from typecase.store.documents import open_documents
 from typecase.store.lineage import artifact_at, parents_of

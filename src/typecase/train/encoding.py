@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from typecase.errors import BadQuery, NeedsExtra, NotFound
-from typecase.lm.local import LocalLM, find_model
+from typecase.lm.local import LocalLM
+from typecase.lm.model_files import find_model
 from typecase.lm.slots import Slot
 
 

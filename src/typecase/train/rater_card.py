@@ -25,9 +25,9 @@ from typecase.core.learn.agreement import (
 )
 from typecase.core.learn.bootstrap import drawn_interval, group_draws
 from typecase.core.rating import Rubric
-from typecase.lm.rater import F32, Ratings
-from typecase.lm.seeds import F64, I64, Seeds
-from typecase.lm.starter_train import HIT, summary_of
+from typecase.lm.rate.rater import F32, Ratings
+from typecase.lm.rate.seeds import F64, I64, Seeds
+from typecase.lm.starter.train import HIT, summary_of
 from typecase.train.sampling import nearest_levels
 
 CARD = "RATER_CARD.md"

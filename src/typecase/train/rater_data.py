@@ -21,9 +21,9 @@ import numpy as np
 
 from typecase.core.selection.keys import derive_seed
 from typecase.errors import BadQuery, BadRecipe
-from typecase.lm.cuts import cut_text, head_and_tail
-from typecase.lm.lm_rater import DOMAIN, Asking
-from typecase.lm.seeds import Seeds
+from typecase.lm.rate.cuts import cut_text, head_and_tail
+from typecase.lm.rate.lm_rater import DOMAIN, Asking
+from typecase.lm.rate.seeds import Seeds
 from typecase.train.encoding import Encoder, Gap
 from typecase.train.rows import Row
 from typecase.train.sampling import nearest_levels

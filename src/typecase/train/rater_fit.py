@@ -27,13 +27,13 @@ import torch
 
 from typecase.core.rating import Rubric
 from typecase.errors import AlreadyExists, BadQuery, BadRecipe, Conflict, NeedsExtra, NotFound
-from typecase.lm.annotations import Annotations
-from typecase.lm.local import find_model
-from typecase.lm.rater import Ratings, pack_texts
-from typecase.lm.raters import open_rater
-from typecase.lm.rubric import rubric_text
-from typecase.lm.seeds import I64, Seeds
-from typecase.lm.sheets import sheet_of
+from typecase.lm.model_files import find_model
+from typecase.lm.rate.annotations import Annotations
+from typecase.lm.rate.rater import Ratings, pack_texts
+from typecase.lm.rate.raters import open_rater
+from typecase.lm.rate.rubric import rubric_text
+from typecase.lm.rate.seeds import I64, Seeds
+from typecase.lm.rate.sheets import sheet_of
 from typecase.store import atomic
 from typecase.store.manifest import NAME, FileEntry, Manifest, Parent, digest, library_versions, write_manifest
 from typecase.train.encoding import Encoder, open_tokenizer

@@ -9,8 +9,8 @@ import numpy as np
 
 from typecase.core.selection.keys import derive_seed
 from typecase.errors import BadQuery, BadRecipe
-from typecase.lm.local import find_model, hash_model
-from typecase.lm.seeds import I64, Seeds, source_folds
+from typecase.lm.model_files import find_model, hash_model
+from typecase.lm.rate.seeds import I64, Seeds, source_folds
 from typecase.train.rater_data import Long
 from typecase.train.sampling import Rule
 from typecase.train.scratch import SIZES

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from typecase.core.selection.keys import derive_seed
 from typecase.errors import BadQuery
-from typecase.lm.seeds import F64, I64, Seeds
-from typecase.lm.starter_train import summary_of
+from typecase.lm.rate.seeds import F64, I64, Seeds
+from typecase.lm.starter.train import summary_of
 
 Rule = Literal["even", "plain", "dataman"]
 RULES: tuple[Rule, ...] = ("even", "plain", "dataman")

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 
 from typecase.core.damage.phrases import CHATTER, CLICHES, FOREIGN, HOSTILE, PLATITUDES, WEB_FURNITURE
 from typecase.core.damage.planting import DAMAGES, DOSES, Damage, cut_sentences, damaged
-from typecase.lm.damage import _ADVERTS
-from typecase.lm.rubric import load_rubric
+from typecase.lm.rate.damage import _ADVERTS
+from typecase.lm.rate.rubric import load_rubric
 
 TEXT = (
     "The harbour master counted seventeen fishing boats before breakfast. Yesterday's thunderstorm had damaged several"

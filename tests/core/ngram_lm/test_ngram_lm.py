@@ -14,7 +14,7 @@ from tests.core.ngram_lm.naive import NaiveModel
 from typecase.core.ngram_lm.counts import Counts, count, merged, no_counts
 from typecase.core.ngram_lm.model import NgramModel, fit
 from typecase.core.ngram_lm.symbols import Spelling, Unit, cut, spell
-from typecase.lm.rater import pack_texts
+from typecase.lm.rate.rater import pack_texts
 
 TEXTS = ["the cat sat on the mat", "the cat ran", "a dog sat on the cat", "the dog ran on", "mat", "on the mat the cat sat"]
 

@@ -12,7 +12,7 @@ import pytest
 from tests.core.order.golden import golden_folder
 from tests.store.timeline.runs import make_set, settings_of, write_run
 from tests.store.timeline.test_timeline import LENGTHS
-from typecase.app import tracing
+from typecase.app.trace import tracing
 from typecase.errors import BadQuery, FingerprintMismatch, NotFound
 from typecase.store.timeline.timeline import open_timeline
 
