@@ -10,6 +10,7 @@ import click
 import numpy as np
 import orjson
 
+from typecase.app.commands.trace_why import why_command
 from typecase.app.options import answer, json_option, plain
 from typecase.app.trace import tracing
 from typecase.app.trace.printing import comparison_lines, plan_lines, sample_lines, sighting_lines
@@ -103,6 +104,9 @@ def plan_command(
         return
     found = tracing.trace_plan(run, split=split, changes=changes, by=by)
     answer(found, plan_lines(found), as_json)
+
+
+trace_command.add_command(why_command)
 
 
 @click.command(name="sample")
