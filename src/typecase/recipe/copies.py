@@ -28,18 +28,24 @@ def copies_of(folder: Path) -> Iterator[NDArray[np.int32]]:
     All ones where no selection made the documents. Memory: one part. Raises CorruptStore where the selection beside
     them is of other documents.
     """
+    for number in range(len(open_documents(folder).parts)):
+        yield copies_in(folder, number)
+
+
+def copies_in(folder: Path, number: int) -> NDArray[np.int32]:
+    """Copies of each document of part `number`, int32 (documents,); see `copies_of`."""
     store = open_documents(folder)
-    chosen = {path.name: path for path in store.side_parts("selection")}
-    for part in store.parts:
-        rows = _rows(part)
-        if part.name not in chosen or "copies" not in _names(chosen[part.name]):
-            yield np.ones(rows, np.int32)
-            continue
-        table = read_columns(chosen[part.name], ["copies"])
-        kept = table.column("copies").filter(pc.greater(table.column("copies"), 0))
-        if len(kept) != rows:
-            raise CorruptStore(f"{chosen[part.name]} keeps {len(kept)} documents, {part} has {rows}: select them again")
-        yield kept.to_numpy().astype(np.int32)
+    part = store.parts[number]
+    rows = _rows(part)
+    chosen = next((path for path in store.side_parts("selection") if path.name == part.name), None)
+    if chosen is None or "copies" not in _names(chosen):
+        return np.ones(rows, np.int32)
+    table = read_columns(chosen, ["copies"])
+    kept = table.column("copies").filter(pc.greater(table.column("copies"), 0))
+    if len(kept) != rows:
+        raise CorruptStore(f"{chosen} keeps {len(kept)} documents, {part} has {rows}: select them again")
+    found: NDArray[np.int32] = kept.to_numpy().astype(np.int32)
+    return found
 
 
 def _rows(part: Path) -> int:

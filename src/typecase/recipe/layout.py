@@ -1,6 +1,6 @@
 """Layout: where every document's tokens go, whatever the shards they were encoded in.
 
-    shard 0  rows sorted by key:  a3 b1 c9        a key is (file, row) in source order, or the doc_id itself
+    shard 0  rows sorted by key:  a3 b1 c9        a key is (copy, file, row) in source order, or (copy, doc_id)
     shard 1                       a1 b7 d2
     slices   [a1 a3] [b1 b7] [c9 d2]              cut at keys, so that each slice holds about as many tokens
 
@@ -89,13 +89,19 @@ def plan_slices(shards: Sequence[Path], *, slice_tokens: int, by_source: bool) -
 
 
 def _whole_shards(shards: Sequence[Path]) -> Layout:
-    rows = np.zeros(len(shards), np.int64)
-    starts = np.zeros(len(shards) + 1, np.int64)
+    """Slice p · shards + s is the rows of copy p of shard s alone: earlier shards are used up, later ones not begun."""
+    passes = max((int(pc.max(open_rows(path).column("copy")).as_py() or 0) + 1 for path in shards), default=1)
+    bounds = np.zeros((passes * len(shards) + 1, len(shards)), np.int64)
+    tokens = np.zeros(passes * len(shards) + 1, np.int64)
     for k, path in enumerate(shards):
         table = open_rows(path)
-        rows[k], starts[k + 1] = table.num_rows, starts[k] + _ends(table)[-1]
-    # Slice s is shard s alone: earlier shards are used up, later ones not begun.
-    return Layout(np.tril(np.ones((len(shards) + 1, len(shards)), np.int64), -1) * rows, starts)
+        used = np.searchsorted(table.column("copy").to_numpy(), np.arange(passes), side="right")
+        ends = _ends(table)
+        for p in range(passes):
+            own = p * len(shards) + k
+            bounds[own + 1 :, k] = used[p]
+            tokens[own + 1] = ends[used[p]] - ends[used[p - 1] if p else 0]
+    return Layout(bounds, np.cumsum(tokens))
 
 
 def sorted_files(shards: Sequence[Path]) -> pa.Array:
@@ -113,8 +119,11 @@ def sorted_names(column: pa.ChunkedArray) -> pa.Array:
 
 
 def source_keys(table: pa.Table, files: pa.Array) -> Ints:
-    """(rank of file, row) of every row as one int64 (rows,)."""
+    """(copy, rank of file, row) of every row as one int64 (rows,)."""
     ranks = pc.index_in(table.column("file").combine_chunks(), value_set=files).to_numpy(zero_copy_only=False)
+    ranks = ranks + table.column("copy").to_numpy().astype(np.int64) * len(files)
+    if ranks.size and int(ranks.max()) >= 1 << (63 - _ROW_BITS):
+        raise FixInput(f"{len(files)} source files cannot be ordered so many times over; build with order='id'")
     rows = table.column("row").to_numpy()
     if rows.size and int(rows.max()) >= 1 << _ROW_BITS:
         raise FixInput(f"row {int(rows.max())} of one source file cannot be ordered; build with order='id'")

@@ -96,10 +96,11 @@ def _told(one: Ancestor, doc_id: str) -> Iterator[Fate]:
             yield Fate(made.stage, "rated", "", _without(rated, "doc_id"))
     elif (provenance := open_provenance(one.folder)) is not None:
         try:
-            doc = provenance.find(doc_id)
+            docs = provenance.find(doc_id).tolist()
         except NotFound:
             return
-        yield Fate(made.stage, "built", f"document {doc}", {"doc": doc})
+        copies = f", and its copies {', '.join(map(str, docs[1:]))}" if len(docs) > 1 else ""
+        yield Fate(made.stage, "built", f"document {docs[0]}{copies}", {"doc": docs[0], "copies": docs[1:]})
 
 
 def _told_by_docs(stage: str, row: Any) -> Iterator[Fate]:

@@ -3,7 +3,7 @@
 7              document 7
 10:20          documents 10 to 19, half-open as everywhere
 :5  -5: ::10   the first five, the last five, every tenth: Python's own slices
-3f2a91…        the document whose doc_id begins so (at least 6 hexadecimal digits, with a letter or all 32)
+3f2a91…        the document whose doc_id begins so (at least 6 hexadecimal digits, with a letter or all 32), and its copies
 1,5,10:20      several, in this order
 """
 
@@ -46,7 +46,7 @@ def _one(pick: str, num_documents: int, provenance: Provenance | None) -> npt.ND
     if _ID.fullmatch(pick):
         if provenance is None:
             raise BadQuery(f"{pick!r} looks like a doc_id, but this token set has no provenance; give document numbers")
-        return np.array([provenance.find(pick)], np.int64)
+        return provenance.find(pick)
     raise BadQuery(f"{pick!r} is neither a document number, nor a range such as 10:20, nor a doc_id")
 
 

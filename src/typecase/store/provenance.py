@@ -55,18 +55,21 @@ class Provenance:
             file.close()
         return table.take(pc.index_in(pa.array(docs), value_set=table.column("doc")))
 
-    def find(self, doc_id: str) -> int:
-        """The number of the document `doc_id`, or of the only one whose id begins with it. Raises NotFound."""
+    def find(self, doc_id: str) -> npt.NDArray[np.int64]:
+        """The numbers of the document `doc_id`, or of the only one whose id begins with it: several where the set holds
+        copies. Raises NotFound."""
         first = 0
         found: list[int] = []
+        ids: set[str] = set()
         for table in shards.read_groups(self.path, ["doc_id"]):
             hits = pc.starts_with(table.column("doc_id"), doc_id.lower())
             found += (first + np.flatnonzero(hits.to_numpy(zero_copy_only=False))).tolist()
+            ids.update(table.column("doc_id").filter(hits).to_pylist())
             first += table.num_rows
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise NotFound(f"{doc_id!r} fits {len(found)} documents of {self.path.parent}; give more digits")
+        if len(ids) == 1:
+            return np.array(found, np.int64)
+        if ids:
+            raise NotFound(f"{doc_id!r} fits {len(ids)} documents of {self.path.parent}; give more digits")
         raise NotFound(
             f"no document {doc_id!r} in {self.path.parent} ({first} documents); it may have been removed: typecase why"
         )

@@ -137,6 +137,15 @@ def read_groups(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa
         file.close()
 
 
+def rows_before(path: Path, group: int) -> int:
+    """Rows in the row groups before `group`."""
+    file = open_shard(path)
+    try:
+        return sum(file.metadata.row_group(g).num_rows for g in range(group))
+    finally:
+        file.close()
+
+
 def read_columns(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """The named columns of a whole part; meant for narrow ones."""
     file = open_shard(path)

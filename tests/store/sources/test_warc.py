@@ -137,7 +137,7 @@ CHUNKED = b"a;x=y\r\n" + BODY[:10] + b"\r\nE\r\n" + BODY[10:] + b"\r\n0\r\n\r\n"
     [
         (b"Transfer-Encoding: chunked\r\n", CHUNKED),
         (b"Transfer-Encoding: chunked\r\n", BODY),  # undone by the archive, the header left
-        (b"Content-Encoding: gzip\r\n", gzip.compress(BODY)),
+        (b"Content-Encoding: gzip\r\n", gzip.compress(BODY, mtime=0)),
         (b"Content-Encoding: gzip\r\n", BODY),
         (b"Content-Encoding: deflate\r\n", zlib.compress(BODY)),
         (b"Content-Encoding: deflate\r\n", raw_deflate(BODY)),
@@ -154,9 +154,9 @@ def test_encodings_are_undone(tmp_path: Path, headers: bytes, body: bytes) -> No
     ("headers", "body", "reason"),
     [
         (b"Transfer-Encoding: chunked\r\n", CHUNKED[:-20], BAD_RECORD),
-        (b"Content-Encoding: gzip\r\n", gzip.compress(BODY)[:-12], BAD_RECORD),
+        (b"Content-Encoding: gzip\r\n", gzip.compress(BODY, mtime=0)[:-12], BAD_RECORD),
         (b"Content-Encoding: br\r\n", b"\xff\xff\xff", BAD_RECORD),
-        (b"Content-Encoding: gzip\r\n", gzip.compress(b"x" * 2000), TOO_LONG),
+        (b"Content-Encoding: gzip\r\n", gzip.compress(b"x" * 2000, mtime=0), TOO_LONG),
         (b"Content-Encoding: br\r\n", bytes(pa.Codec("brotli").compress(b"x" * 2000, asbytes=True)), TOO_LONG),
     ],
 )

@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from typecase.app import verbs
+from typecase.app.mix.files import mix_policy
 from typecase.app.options import answer, out_option, reporter, work_options
 from typecase.app.printing import artifact_lines
 from typecase.core.selection.importance import BUCKETS, Hashing
-from typecase.core.selection.named import USAGE
+from typecase.core.selection.named import USAGE, named_policy
 from typecase.core.selection.selection import Budget
 from typecase.errors import FixInput
 from typecase.recipe.importance import Importance
@@ -25,7 +26,8 @@ SHORT_SHOWN = 5
 @click.command(name="select")
 @click.argument("docs", type=DOCS)
 @out_option
-@click.option("--budget", required=True, help="'10M tokens' (needs --tokenizer), '250k documents' or '2G bytes'.")
+@click.option("--budget", help="'10M tokens' (needs --tokenizer), '250k documents' or '2G bytes'.")
+@click.option("--mix", "mix", type=DOCS, help="A plan of `mix plan DOCS`: its quotas, budget and epochs.")
 @click.option("--policy", default="top", show_default=True, help=f"{USAGE}; @DOMAIN+DOMAIN behind one keeps to these domains.")
 @click.option("--inverse", is_flag=True, help="The policy's negative control: the worst first, or what its filters leave out.")
 @click.option("--score", help="The rating to go by, or several with weights: accuracy=1,creativity=0.5.")
@@ -42,7 +44,8 @@ SHORT_SHOWN = 5
 def select_command(
     docs: Path,
     out: Path,
-    budget: str,
+    budget: str | None,
+    mix: Path | None,
     policy: str,
     inverse: bool,
     score: str | None,
@@ -60,18 +63,28 @@ def select_command(
     as_json: bool,
 ) -> None:
     """Keep documents of DOCS up to a budget; every row gets a reason."""
-    stage = Select(
-        budget=Budget.parse(budget),
-        policy=policy,
-        inverse=inverse,
-        score=_score_of(score),
-        strata=None if strata is None else tuple(s.strip() for s in strata.split(",") if s.strip()),
-        floors=_shares(floors, "--floor"),
-        caps=_shares(caps, "--cap"),
-        epochs=epochs,
-        tokenizer=tokenizer,
-        seed=seed,
-    )
+    if (budget is None) == (mix is None):
+        raise FixInput("say how much is kept: --budget, or --mix with a plan")
+    if mix is not None:
+        if strata is not None or floors or caps or epochs is not None:
+            raise FixInput(
+                "a plan of --mix says strata, shares and epochs itself: leave out --strata, --floor, --cap, --epochs"
+            )
+        chosen, amount = mix_policy(mix, named_policy(policy, score=_score_of(score), inverse=inverse))
+        stage = Select(budget=amount, policy=chosen, tokenizer=tokenizer, seed=seed)
+    else:
+        stage = Select(
+            budget=Budget.parse(str(budget)),
+            policy=policy,
+            inverse=inverse,
+            score=_score_of(score),
+            strata=None if strata is None else tuple(s.strip() for s in strata.split(",") if s.strip()),
+            floors=_shares(floors, "--floor"),
+            caps=_shares(caps, "--cap"),
+            epochs=epochs,
+            tokenizer=tokenizer,
+            seed=seed,
+        )
     sides = {"ratings": ratings, "perplexity": perplexity, "importance": importance}
     given = {"docs": docs} | {role: folder for role, folder in sides.items() if folder is not None}
     made = verbs.make(stage, given, out, workers=workers, reporter=reporter(quiet, as_json))

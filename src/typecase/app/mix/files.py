@@ -1,7 +1,7 @@
 """Files of a mix: the plan with what `select` and the frameworks take from it, as JSON or TOML, and reading it back.
 
     [mix]       unit, budget and, for every group, its weight, tokens, epochs
-    [select]    the quota table and the budget: every token once; a stage repeats nothing
+    [select]    the quota table, the budget and the epochs, as `select --mix` takes them
     [megatron]  data_path = [tokens, path, …]        weights are tokens: Megatron draws samples in their proportion
     [gpt_neox]  train_data_paths, train_data_weights
 
@@ -10,8 +10,10 @@ Weights are whole tokens, so nothing is rounded. The same plan gives the same by
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ import orjson
 
 from typecase.core.mixing.shares import MixPlan
 from typecase.core.selection.quota import Label
+from typecase.core.selection.selection import Budget, Policy
 from typecase.errors import AlreadyExists, BadQuery, CorruptStore, NotFound
 from typecase.store import atomic
 from typecase.store.tokens.pair import find_pair
@@ -51,10 +54,39 @@ def plan_table(
 
 
 def select_table(plan: MixPlan, by: Sequence[str], strata: Sequence[Label]) -> dict[str, Any]:
-    """What Policy(quota="table", strata=…, table=…) and Budget(tokens=…) take: rows of a stratum's label and its tokens, each
-    token once. Labels are lists, since a label may hold a slash."""
-    once = [[list(label), row.fresh] for label, row in zip(strata, plan.rows, strict=True) if row.fresh]
-    return {"budget": sum(row.fresh for row in plan.rows), "strata": list(by), "quota": "table", "spill": "none", "table": once}
+    """What Policy(quota="table", strata=…, table=…, epochs=…) and Budget(tokens=…) take: rows of a stratum's label and the
+    tokens that are taken of it, repeats included. Labels are lists, since a label may hold a slash."""
+    rows = [[list(label), row.taken] for label, row in zip(strata, plan.rows, strict=True) if row.taken]
+    epochs = max((math.ceil(row.epochs) for row in plan.rows), default=1)
+    return {
+        "budget": sum(row.taken for row in plan.rows),
+        "strata": list(by),
+        "quota": "table",
+        "spill": "none",
+        "epochs": max(1, epochs),
+        "table": rows,
+    }
+
+
+def mix_policy(path: Path, policy: Policy) -> tuple[Policy, Budget]:
+    """`policy` with the quotas of the plan at `path`, and the plan's budget in tokens.
+
+    Raises CorruptStore for a file that holds no plan of documents; FixInput where the policy cannot be divided so.
+    """
+    part = read_table(path).get("select")
+    if not isinstance(part, dict) or not {"budget", "strata", "table", "spill"} <= set(part):
+        raise CorruptStore(f"{path} holds no plan for documents; give a file that `mix plan DOCS` or `mix whatif DOCS` wrote")
+    made = replace(
+        policy,
+        strata=tuple(part["strata"]),
+        quota="table",
+        table=tuple((tuple(label), float(tokens)) for label, tokens in part["table"]),
+        spill=part["spill"],
+        epochs=int(part.get("epochs", 1)),
+        floors=(),
+        caps=(),
+    )
+    return made, Budget(tokens=int(part["budget"]))
 
 
 def blends(plan: MixPlan, prefixes: Sequence[str]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from typecase.core.mixing.swarm import PARTS, Swarm, draw_swarm
 from typecase.core.selection.quota import Label
 from typecase.errors import AlreadyExists, FixInput
 from typecase.recipe.candidates import Columns, open_candidates, survey_part
+from typecase.recipe.copies import copies_in
 from typecase.recipe.values import check_columns, check_ratings
 from typecase.store import atomic
 from typecase.store.documents import open_documents
@@ -89,10 +90,11 @@ def _documents(folder: Path, by: tuple[str, ...], ratings: Path | None, tokenize
             survey_part(store, index, ratings, Columns(by, (), "tokens", tokenizer), path)
             rows = open_candidates(path)
             assert rows.tokens is not None
+            copies = copies_in(folder, index)
             for k, cell in enumerate(rows.cells):
                 here = rows.cell == k
-                tokens[cell] = tokens.get(cell, 0) + int(rows.tokens[here].sum())
-                documents[cell] = documents.get(cell, 0) + int(here.sum())
+                tokens[cell] = tokens.get(cell, 0) + int((rows.tokens[here] * copies[here]).sum())
+                documents[cell] = documents.get(cell, 0) + int(copies[here].sum())
             del rows
     cells = tuple(sorted(tokens))
     groups = tuple(Group(tuple("/".join(cell).split("/")), tokens[cell], documents[cell]) for cell in cells)

@@ -38,12 +38,13 @@ class EditedProvenance(Provenance):
         table = given.take(pa.array(np.where(held, places, 0), mask=~held))
         return table.set_column(0, "doc", pa.array(np.asarray(docs, np.int64)))
 
-    def find(self, doc_id: str) -> int:
-        number = Provenance.find(self, doc_id)
-        found = np.flatnonzero(self.keys == number)
+    def find(self, doc_id: str) -> Ints:
+        numbers = Provenance.find(self, doc_id)
+        found = np.flatnonzero(np.isin(self.keys, numbers))
         if not found.size:
-            raise NotFound(f"document {doc_id!r} is number {number} of the set, and the journal has deleted it")
-        return int(found[0])
+            said = ", ".join(map(str, numbers.tolist()))
+            raise NotFound(f"document {doc_id!r} is number {said} of the set, and the journal has deleted it")
+        return found
 
 
 def provenance_of(store: TokenStore) -> Provenance | None:
