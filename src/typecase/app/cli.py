@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sample": ("trace", "Training samples by index, step or policy; show or export them."),
     "edit": ("edit", "Change what a model will see, see what that changes, and take it back."),
     "audit": ("audit", "Which tokens no text makes, a corpus never shows, a run will not train."),
+    "report": ("report", "What became of the documents: funnel, shares, distributions, variety, warnings."),
     "doctor": ("tokens", "Examine a token set or artifact; repair into a new one."),
     "why": ("recipe", "Print the tree of parents of an artifact, or the fate of a document."),
 }

@@ -286,7 +286,7 @@ def _page(
     listed = [(s, *rows_of(found, s, _PAGE_ROWS)) for s in sections if s.listed and s.ids]
     template = environment.from_string((files("typecase.app.audit") / "page.html.j2").read_text("utf-8"))
     return template.render(
-        style=_style(),
+        style=report_style(),
         subject=_subject(basis),
         found=found,
         facts=list(_facts(found, sections)),
@@ -301,7 +301,7 @@ def _page(
     )
 
 
-def _style() -> str:
+def report_style() -> str:
     """The style of every report: one sheet, so that they look alike."""
     page = (files("typecase.app.analyse") / "page.html.j2").read_text("utf-8")
     return page[page.index("<style>") + len("<style>") : page.index("</style>")]
