@@ -46,6 +46,10 @@ class Encoder(LocalLM):
         """Ids of each prompt, with the start token and the chat form."""
         return self._prompt_ids(texts)
 
+    def replies(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of texts as a model writes them, special tokens in them as text."""
+        return self._ids(list(texts), specials_are_text=True)
+
     def sizes(self, texts: Sequence[str]) -> list[int]:
         """Tokens of texts without what every prompt has around them, as an LMRater counts them."""
         around = self.count_tokens([""])[0]

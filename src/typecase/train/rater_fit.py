@@ -13,20 +13,16 @@ Price: see tune; the figures cost a rating of a tenth of the documents.
 
 from __future__ import annotations
 
-import fcntl
-import importlib
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
-import torch
 
 from typecase.core.rating import Rubric
-from typecase.errors import AlreadyExists, BadQuery, BadRecipe, Conflict, NeedsExtra, NotFound
+from typecase.errors import AlreadyExists, BadRecipe
 from typecase.lm.model_files import find_model
 from typecase.lm.rate.annotations import Annotations
 from typecase.lm.rate.rater import Ratings, pack_texts
@@ -37,6 +33,7 @@ from typecase.lm.rate.sheets import sheet_of
 from typecase.store import atomic
 from typecase.store.manifest import NAME, FileEntry, Manifest, Parent, digest, library_versions, write_manifest
 from typecase.train.encoding import Encoder, open_tokenizer
+from typecase.train.fitting import device_of, load_base, locked, write_text
 from typecase.train.lora import adapt, merge
 from typecase.train.rater_card import CARD, card_text, figures_of
 from typecase.train.rater_data import ELLIPSIS, RaterData, Showing
@@ -76,20 +73,20 @@ def fit_rater(
     """
     if out.exists():
         raise AlreadyExists(f"{out} exists: choose another folder, or remove it first")
-    _device(recipe.device)
+    device_of(recipe.device)
     split = split_of(annotations.documents, recipe)
     name = digest(["rater fit", VERSION, identity(recipe), annotations.fingerprint])
     partial = out.parent / f".{out.name}.{name[:12]}.partial"
-    with _locked(partial):
+    with locked(partial):
         base = _base(recipe, annotations.documents.pick(split.train), partial)
         made = _trained(annotations.documents, split, base, partial, recipe, name, watch)
-        _write(partial / RUBRIC, rubric_text(annotations.documents.rubric))
-        _write(partial / TABLE, made.table)
+        write_text(partial / RUBRIC, rubric_text(annotations.documents.rubric))
+        write_text(partial / TABLE, made.table)
         fingerprint, ratings = _rated(partial, annotations.documents.pick(split.test))
         figures = figures_of(annotations.documents.pick(split.test), annotations.documents.pick(split.train), ratings)
         card = card_text(figures, _told(annotations, split, recipe, made, fingerprint))
         atomic.write_json(partial / FIGURES, figures)
-        _write(partial / CARD, card)
+        write_text(partial / CARD, card)
         _finish(partial, annotations, split, recipe, parents)
         partial.replace(out)
         atomic.sync_folder(out.parent)
@@ -131,7 +128,7 @@ def _trained(
     data = RaterData(documents, sheet, encoder, showing, seed=recipe.seed)
     held_out = data.rows(split.held_out, epoch=None)
     plan, steps = _plan(data, split.train, recipe)
-    model = _load(base, recipe.device)
+    model = load_base(base, recipe.device)
     _check_room(model, data, recipe.window, base)
     parameters = sum(weight.numel() for weight in model.parameters())
     if recipe.rank:
@@ -185,31 +182,6 @@ def _plan(data: RaterData, train: I64, recipe: RaterRecipe) -> tuple[Plan, int]:
         return rows
 
     return plan, max(1, round(recipe.epochs * each / recipe.batch))
-
-
-def _load(base: Path, device: str) -> Any:
-    """The model with float32 weights on its device."""
-    try:
-        transformers: Any = importlib.import_module("transformers")
-    except ImportError:
-        raise NeedsExtra("training a language model", "lm") from None
-    transformers.utils.logging.disable_progress_bar()
-    try:
-        model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32, local_files_only=True)
-    except (OSError, ValueError) as error:
-        raise NotFound(f"{base} holds no causal LM that transformers can load ({str(error)[:200]})") from None
-    return model.to(_device(device))
-
-
-def _device(name: str) -> torch.device:
-    """The device that is meant. Raises BadQuery where this machine has none of that name."""
-    try:
-        device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
-        raise BadQuery(f"this machine has no device '{name}' that torch can use ({reason}): give auto or cpu") from None
-    return device
 
 
 def _check_room(model: Any, data: RaterData, window: int, base: Path) -> None:
@@ -325,18 +297,3 @@ def _finish(partial: Path, annotations: Annotations, split: Split, recipe: Rater
     for scaffold in scaffolds:
         shutil.rmtree(scaffold, ignore_errors=True)
     (partial / ".lock").unlink(missing_ok=True)
-
-
-@contextmanager
-def _locked(partial: Path) -> Iterator[None]:
-    partial.mkdir(parents=True, exist_ok=True)
-    with (partial / ".lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise Conflict(f"another process is working on {partial}: wait for it, or stop it and run this again") from None
-        yield
-
-
-def _write(path: Path, text: str) -> None:
-    atomic.write_bytes(path, text.encode())

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
-from tqdm import tqdm
 
 from typecase.app.fit import fitting
+from typecase.app.fit.watching import watching
 from typecase.app.options import answer, json_option
 from typecase.app.printing import shown_path, table
 from typecase.errors import BadQuery
 
 if TYPE_CHECKING:
-    from typecase.train.tune import Scored
+    pass
 
 PATH = click.Path(path_type=Path)
 _LM_OPTIONS = {
@@ -124,7 +121,7 @@ def fit_command(
         option = "--" + foreign.replace("_", "-")
         raise BadQuery(f"{option} belongs to --kind lm, a {kind} has no such setting: leave it out, or choose --kind lm")
     settings = {known[name]: value for name, value in given.items()}
-    with _watching(kind == "lm" and not quiet and not as_json) as watch:
+    with watching("rater fit", kind == "lm" and not quiet and not as_json) as watch:
         made = fitting.rater_fit(
             annotations,
             out,
@@ -155,46 +152,3 @@ def _lines(annotations: Path, made: fitting.FittedRater) -> list[str]:
             rows.append(["domain", f"{domain['accuracy']:.2f}", f"{domain['majority_accuracy']:.2f}", ""])
         lines += [f"  {line}" for line in table(rows)]
     return [*lines, "", f"the whole card: typecase rater card {shown_path(made.folder)}"]
-
-
-class _Told:
-    """Tells of a training: a bar on a terminal, else a line a scoring."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._bar: tqdm[NoReturn] | None = None
-
-    def stepped(self, step: int, steps: int, loss: float) -> None:
-        """See tune.Watch."""
-        if not self._stream.isatty():
-            return
-        if self._bar is None:
-            self._bar = tqdm(
-                total=steps, initial=step - 1, desc="rater fit", file=self._stream, unit="step", dynamic_ncols=True
-            )
-        self._bar.set_postfix_str(f"loss {loss:.3f}", refresh=False)
-        self._bar.update()
-
-    def scored(self, scored: Scored, best: bool) -> None:
-        """See tune.Watch."""
-        learnt = "" if scored.trained is None else f"loss {scored.trained:.4f}, "
-        line = f"step {scored.step:,}: {learnt}held out {scored.held_out:.4f}{', the best so far' if best else ''}"
-        if self._bar is not None:
-            self._bar.write(line, file=self._stream)
-        else:
-            print(line, file=self._stream, flush=True)
-
-    def close(self) -> None:
-        """Ends the bar."""
-        if self._bar is not None:
-            self._bar.close()
-
-
-@contextmanager
-def _watching(wanted: bool) -> Iterator[_Told | None]:
-    told = _Told(sys.stderr) if wanted else None
-    try:
-        yield told
-    finally:
-        if told is not None:
-            told.close()

@@ -96,8 +96,8 @@ def refiner_card(refiner: Path | None = None) -> RefinerCard:
     """The card of the refiner in a folder, or of the tagger that ships with the package. Raises NotFound."""
     if refiner is None:
         return RefinerCard(shipped_card(), None)
-    card = refiner / CARD
-    if not card.is_file():
-        raise NotFound(f"no card at {card}: give a folder that `typecase refiner fit` wrote")
+    card = next(iter(sorted(refiner.glob("*CARD.md"))), None)
+    if card is None:
+        raise NotFound(f"no card in {refiner}: give a folder that `typecase refiner fit` wrote")
     figures = refiner / FIGURES
     return RefinerCard(card.read_text("utf-8"), orjson.loads(figures.read_bytes()) if figures.is_file() else None)
