@@ -17,7 +17,8 @@ from tests.conftest import make_docs_artifact, make_documents
 from typecase.app.commands.mix import mix_command
 from typecase.app.commands.select import select_command
 from typecase.app.mix.files import mix_weights, write_table
-from typecase.app.mix.law import read_law, read_runs
+from typecase.app.mix.law import read_law
+from typecase.app.mix.runs import Table, read_runs
 from typecase.core.selection.selection import Budget, Policy
 from typecase.errors import AlreadyExists, CorruptStore, FixInput, TypecaseError
 from typecase.recipe.build import Build
@@ -233,8 +234,74 @@ def test_noisy_proxies_are_called_so(swarm: Path, tmp_path: Path) -> None:
 def test_larger_runs_are_ranked_by_the_law_and_by_the_proxies(swarm: Path, tmp_path: Path) -> None:
     runs, larger = (write_runs(tmp_path / f"{noise}.csv", swarm, noise) for noise in (0.001, 0.0))
     found = json.loads(run("fit", runs, "--check", larger, "--json"))
-    assert {row["predictor"] for row in found["larger"]} == {"law", "same mixes"}
-    assert all(row["rho"] > 0.97 for row in found["larger"])
+    assert {row["predictor"] for row in found["larger"]} == {"law", "same mixes", "own share"}
+    assert all(row["rho"] > 0.97 for row in found["larger"] if row["predictor"] != "own share")
+
+
+PILE = ("arxiv", "freelaw", "pile_cc", "pubmed_central", "github")
+
+
+def published(folder: Path, size: str, seed: int, targets: tuple[str, ...], order: tuple[str, ...] = PILE) -> tuple[Path, Path]:
+    """Runs in two tables, named as RegMix published its own; weights rounded to three digits, losses in another order."""
+    dice = np.random.default_rng(seed)
+    mixes = np.round(dice.dirichlet(np.ones(len(PILE)), 40), 3)
+    slope = -3 * np.eye(len(PILE)) + np.random.default_rng(0).normal(0, 0.3, (len(PILE), len(PILE)))
+    losses = 1.5 + np.exp(mixes @ slope.T)
+    weights, reached = folder / f"mixture_{size}.csv", folder / f"loss_{size}.csv"
+    at = [PILE.index(name) for name in order]
+    rows = [[f"train_the_pile_{name}" for name in order], *([f"{share:.3f}" for share in mix[at]] for mix in mixes)]
+    weights.write_text("".join(",".join([str(k - 1) if k else "index", *row]) + "\n" for k, row in enumerate(rows)))
+    kept = [PILE.index(name) for name in targets]
+    said = [[str(k), *(f"{loss:.12f}" for loss in losses[k, kept])] for k in dice.permutation(len(mixes))]
+    rows = [["index", *(f"metric/the_pile_{name}_val_loss" for name in targets)], *said]
+    reached.write_text("".join(",".join(row) + "\n" for row in rows))
+    return weights, reached
+
+
+def test_runs_in_two_tables_are_joined_and_named_by_their_domains(tmp_path: Path) -> None:
+    small = published(tmp_path, "1m", 1, PILE[:4])
+    large = published(tmp_path, "1B", 2, ("freelaw", "pile_cc"), tuple(reversed(PILE)))
+    runs = read_runs(Table(*small))
+    assert (runs.domains, runs.targets) == (PILE, PILE[:4])
+    assert np.allclose(runs.mixes.sum(axis=1), 1) and len(runs.mixes) == 40
+    out = tmp_path / "law.json"
+    arguments = ("fit", small[0], "--losses", small[1], "--check", large[0], "--check-losses", large[1], "-o", out, "--json")
+    found = json.loads(run(*arguments))
+    rho = {(row["target"], row["predictor"]): row["rho"] for row in found["larger"]}
+    assert set(rho) == {(target, how) for target in ("freelaw", "pile_cc") for how in ("law", "own share")}
+    assert rho["pile_cc", "law"] > 0.999 and rho["pile_cc", "own share"] < rho["pile_cc", "law"]
+    assert read_law(out).domains == PILE and set(json.loads(out.read_text())["source"]) >= {"losses", "losses_hash"}
+    with pytest.raises(FixInput, match="other domains or targets"):
+        run("fit", large[0], "--losses", large[1], "--check", small[0], "--check-losses", small[1])
+
+
+@pytest.mark.parametrize(
+    ("weights", "losses", "words"),
+    [
+        ("index,a,b\n0,0.5,0.5\n", "index,x\n1,2.0\n", "a run '1' that .* has no weights of"),
+        ("index,a,b\n0,0.5,0.5\n0,0.5,0.5\n", "index,x\n0,2.0\n", "line 3: run '0' is there twice"),
+        ("index,a,b\n0,0.5,0.52\n", "index,x\n0,2.0\n", "sum to 1, here to 1.02"),
+        ("index,a,b\n0,0.5,0.5\n", "", "has no rows"),
+        ("index,a,b\n0,0.5,0.5\n", "index,x\n0,\n", "no run of"),
+    ],
+)
+def test_two_tables_that_do_not_fit_are_refused(tmp_path: Path, weights: str, losses: str, words: str) -> None:
+    (tmp_path / "w.csv").write_text(weights)
+    (tmp_path / "l.csv").write_text(losses)
+    with pytest.raises(FixInput, match=words):
+        read_runs(Table(tmp_path / "w.csv", tmp_path / "l.csv"))
+
+
+def test_strengths_say_how_near_to_one_domain_the_mixes_of_a_swarm_are(tmp_path: Path) -> None:
+    largest = {}
+    for name, strengths in (("pure", "0.1,0.1,1"), ("even", "200,200,1")):
+        run("swarm", "--available", "a=1B,b=1B,c=1B", "--count", 30, "--strengths", strengths, "-o", tmp_path / f"{name}.csv")
+        rows = list(csv.DictReader((tmp_path / f"{name}.csv").read_text().splitlines()))
+        largest[name] = np.mean([max(float(row[f"w.{d}"]) for d in "abc") for row in rows])
+    assert largest["pure"] > 0.8 and largest["even"] < 0.45
+    for wrong in ("1,2", "a,b,c", "1,2,3,4", "0,1,2"):
+        with pytest.raises(TypecaseError, match="strengths"):
+            run("swarm", "--available", "a=1B,b=1B", "--strengths", wrong, "-o", tmp_path / "no.csv")
 
 
 def test_the_same_inputs_give_the_same_bytes_and_others_are_not_overwritten(law: Path, swarm: Path, tmp_path: Path) -> None:
@@ -261,7 +328,7 @@ def test_tables_of_runs_that_cannot_be_read(tmp_path: Path, text: str, words: st
     path = tmp_path / "runs.csv"
     path.write_text(text)
     with pytest.raises(FixInput, match=words):
-        read_runs(path)
+        read_runs(Table(path))
 
 
 def test_damaged_laws_and_mixes_are_refused(law: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typecase.errors import TypecaseError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("recipe", "Run a recipe file end to end, resumable."),
+    "plan": ("plan", "What a recipe takes for a corpus of a wished size, measured on a sample."),
     "ingest": ("stages", "Read files into a document store; quarantine what cannot be read."),
     "rate": ("rate", "Score every document: qualities, domain, confidence."),
     "rater": ("rater", "Train a rater; print its model card."),

@@ -29,6 +29,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from typecase.core.utf8 import code_at
+
 UNIT: Final = 12
 """Twelfths in one unit."""
 
@@ -137,10 +139,7 @@ def _units(values, start, stop, table):  # type: ignore[no-untyped-def]
             kind = table[np.uint8(lead)]
             i += 1
         else:
-            size = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-            code = np.int64(lead) & (0xFF >> (size + 1))
-            for j in range(i + 1, min(i + size, stop)):
-                code = (code << 6) | (np.int64(values[j]) & 0x3F)
+            code, size = code_at(values, i, stop)
             i += size
             kind = table[code] if code < 0x40000 else np.uint8(5 if 0xE0100 <= code <= 0xE01EF else 0)
         if kind == 1:

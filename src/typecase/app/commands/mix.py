@@ -14,6 +14,7 @@ from typecase.app.mix import mixing
 from typecase.app.mix.files import mix_available, mix_weights, plan_table, write_plan
 from typecase.app.mix.law import Wanted, fit, judged_row, make_proposal, proposal_table
 from typecase.app.mix.printing import law_lines, plan_lines, proposal_lines, reply_lines
+from typecase.app.mix.runs import Table
 from typecase.app.options import answer, json_option
 from typecase.core.mixing.law import DAMPING
 from typecase.core.mixing.session import HELP
@@ -72,6 +73,7 @@ def plan_command(
 @click.option("--budget", help="Tokens of one proxy run; caps domains at --epochs.")
 @click.option("--epochs", default=15.0, show_default=True, help="The most of a domain in a proxy run.")
 @click.option("--smoothing", default=0.5, show_default=True, help="Exponent on available tokens.")
+@click.option("--strengths", default="0.1,5,15", show_default=True, help="FIRST,LAST,HOW MANY of the draws: small, one domain.")
 @click.option("--distance", default=0.0, show_default=True, help="The least total variation between two mixes.")
 @click.option("--keep", type=PATH, help="A mix whose ratios hold outside --changed.")
 @click.option("--changed", help="Domains that are free with --keep, with commas.")
@@ -80,15 +82,17 @@ def plan_command(
 @json_option
 def swarm_command(
     inputs: tuple[str, ...], available: tuple[str, ...], count: int, out: Path, budget: str | None, epochs: float,
-    smoothing: float, distance: float, keep: Path | None, changed: str | None, seed: int, by: str, ratings: Path | None,
-    tokenizer: str | None, as_json: bool,
+    smoothing: float, strengths: str, distance: float, keep: Path | None, changed: str | None, seed: int, by: str,
+    ratings: Path | None, tokenizer: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Draw the mixes that proxy models are to be trained on."""
     there = _available(available)
     if inputs:
         pool = mixing.read_pool(inputs, by=_names(by), ratings=ratings, tokenizer=tokenizer)
         there = {group.name: group.tokens for group in pool.groups}
-    settings = Swarm(smoothing=smoothing, distance=distance, epochs=epochs, budget=_tokens(budget))
+    settings = Swarm(
+        smoothing=smoothing, strengths=_strengths(strengths), distance=distance, epochs=epochs, budget=_tokens(budget)
+    )  # fmt: skip
     made = mixing.swarm(there, count, out, settings=settings, seed=seed, keep=keep, changed=_names(changed or ""))
     answer({"runs": made, "out": out}, [f"{made} proxy mixes of {len(there)} domains -> {out}"], as_json)
 
@@ -98,16 +102,25 @@ def swarm_command(
 @click.option("-o", "--out", type=PATH, help="The law, .json.")
 @click.option("--domain", "domains", multiple=True, help="A column of weights; by default those called w.NAME.")
 @click.option("--target", "targets", multiple=True, help="A column of losses; by default those called loss.NAME.")
+@click.option("--losses", type=PATH, help="A CSV of the losses where RUNS has the weights alone, as RegMix published its runs.")
 @click.option("--check", type=PATH, help="The same table of runs of a larger model.")
+@click.option("--check-losses", type=PATH, help="Their losses, where --check has the weights alone.")
 @click.option("--damping", default=DAMPING, show_default=True, help="Ridge of the law.")
 @click.option("--seed", default=0, show_default=True, help="Of folds and intervals.")
 @json_option
 def fit_command(
-    runs: Path, out: Path | None, domains: tuple[str, ...], targets: tuple[str, ...], check: Path | None, damping: float,
-    seed: int, as_json: bool,
+    runs: Path, out: Path | None, domains: tuple[str, ...], targets: tuple[str, ...], losses: Path | None, check: Path | None,
+    check_losses: Path | None, damping: float, seed: int, as_json: bool,
 ) -> None:  # fmt: skip
-    """Fit the mixing law to RUNS, a CSV with the weights and the losses of every proxy run, and say what it is worth."""
-    made = fit(runs, out=out, domains=domains, targets=targets, check=check, damping=damping, seed=seed)
+    """Fit the mixing law to RUNS, a CSV with the weights and the losses of every proxy run, and say what it is worth.
+
+    With --losses the runs lie in two tables, as RegMix published them; rows are joined by their first column.
+    """
+    if check_losses is not None and (check is None or losses is None):
+        raise BadQuery("--check-losses goes with --check, and with --losses")
+    proxies = Table(runs, losses, domains, targets)
+    larger = Table(check, check_losses or None, domains, targets) if check is not None else None
+    made = fit(proxies, out=out, check=larger, damping=damping, seed=seed)
     value = {
         "domains": made.domains, "targets": made.targets, "ceiling": made.ceiling, "warnings": made.warnings, "out": out,
         "judged": [judged_row(one) for one in made.judged], "larger": [judged_row(one) for one in made.larger],
@@ -243,6 +256,17 @@ def _available(given: tuple[str, ...]) -> dict[str, int]:
     if missing:
         raise BadQuery(f"--available {missing[0]!r} is neither NAME=TOKENS nor a mix file")
     return {name.strip(): _tokens(number) or 0 for name, _, number in pieces}
+
+
+def _strengths(text: str) -> tuple[float, float, int]:
+    parts = text.split(",")
+    try:
+        first, last, number = float(parts[0]), float(parts[1]), int(parts[2])
+    except (ValueError, IndexError):
+        raise BadQuery(f"--strengths reads FIRST,LAST,NUMBER, for example 0.1,5,15, got {text!r}") from None
+    if len(parts) != 3:
+        raise BadQuery(f"--strengths reads FIRST,LAST,NUMBER, for example 0.1,5,15, got {text!r}")
+    return first, last, number
 
 
 def _is_file(given: tuple[str, ...]) -> bool:

@@ -1,12 +1,11 @@
 """mix fit, mix propose: from the losses of proxy runs to a law, and from a law to the best mix that there is data for.
 
-RUNS.csv    run, w.web, w.books, …, loss.web, loss.books, …        weights of each proxy run and what it reached
+RUNS.csv    weights of each proxy run and what it reached: see `runs`
 LAW.json    floors and slopes, how well unseen mixes are ranked, and the file it was fitted on, by hash
 """
 
 from __future__ import annotations
 
-import csv
 import importlib.metadata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,29 +17,19 @@ import numpy as np
 import numpy.typing as npt
 
 from typecase.app.mix.files import mix_weights, read_table, write_table
+from typecase.app.mix.runs import Runs, Table, read_runs
 from typecase.core.learn.bootstrap import Interval
-from typecase.core.mixing.judging import NOISY, Judged, judge, noise_ceiling, rank_interval, same_mixes
+from typecase.core.mixing.judging import NOISY, Judged, judge, noise_ceiling, own_domain, rank_interval, same_mixes
 from typecase.core.mixing.law import DAMPING, Law, fit_law
 from typecase.core.mixing.proposer import Proposal, objective, propose
 from typecase.core.mixing.reuse import propose_tied, tie, whole_gap
 from typecase.core.mixing.simplex import bounds_of, nearest_shape, whole_tokens
-from typecase.errors import BadQuery, CorruptStore, FixInput, NotFound
+from typecase.errors import BadQuery, CorruptStore, FixInput
 from typecase.store import atomic
 
 F64 = npt.NDArray[np.float64]
 
 FORMAT = "mixing law 1"
-_SUM = 1e-3
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Runs:
-    """Proxy runs: `mixes` (runs, domains), rows summing to 1, `losses` (runs, targets)."""
-
-    domains: tuple[str, ...]
-    targets: tuple[str, ...]
-    mixes: F64
-    losses: F64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,83 +58,47 @@ class FittedLaw:
         return predict
 
 
-def read_runs(path: Path, *, domains: Sequence[str] = (), targets: Sequence[str] = ()) -> Runs:
-    """Runs from CSV. Columns are those named, or w.DOMAIN and loss.TARGET; rows without a loss (not trained yet) are left out.
-
-    Raises NotFound, FixInput for missing columns, for weights that do not sum to 1 and for what is no number.
-    """
-    if not path.is_file():
-        raise NotFound(f"no file {path}")
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = list(csv.DictReader(file))
-    columns = list(rows[0]) if rows else []
-    w_columns = list(domains) or [name for name in columns if name.startswith("w.")]
-    t_columns = list(targets) or [name for name in columns if name.startswith("loss.")]
-    missing = [name for name in (*w_columns, *t_columns) if name not in columns]
-    if missing or not w_columns or not t_columns:
-        what = f"no column {missing[0]!r}" if missing else "no columns w.DOMAIN and loss.TARGET"
-        raise FixInput(f"{path} has {what} (it has {', '.join(columns) or 'no rows'}); name them with --domain and --target")
-    done = [(number, row) for number, row in enumerate(rows, 2) if all((row[name] or "").strip() for name in t_columns)]
-    mixes = _numbers(path, done, w_columns)
-    sums = mixes.sum(axis=1)
-    wrong = np.flatnonzero((np.abs(sums - 1) > _SUM) | (mixes < 0).any(axis=1))
-    if len(wrong):
-        raise FixInput(f"{path} line {done[wrong[0]][0]}: weights are 0 or more and sum to 1, here to {sums[wrong[0]]:.6g}")
-    return Runs(
-        tuple(name.removeprefix("w.") for name in w_columns),
-        tuple(name.removeprefix("loss.") for name in t_columns),
-        mixes / sums[:, None] if len(mixes) else mixes,
-        _numbers(path, done, t_columns),
-    )
-
-
-def _numbers(path: Path, rows: Sequence[tuple[int, Mapping[str, str]]], columns: Sequence[str]) -> F64:
-    found = np.zeros((len(rows), len(columns)))
-    for r, (number, row) in enumerate(rows):
-        for c, name in enumerate(columns):
-            try:
-                found[r, c] = float(row[name] or 0)
-            except ValueError:
-                raise FixInput(f"{path} line {number}: {name} is {row[name]!r}, which is no number") from None
-            if not np.isfinite(found[r, c]):
-                raise FixInput(f"{path} line {number}: {name} is {row[name]!r}; leave the loss of a failed run empty")
-    return found
-
-
 def fit(
-    path: Path, *, out: Path | None = None, domains: Sequence[str] = (), targets: Sequence[str] = (),
-    check: Path | None = None, damping: float = DAMPING, seed: int = 0,
+    table: Table, *, out: Path | None = None, check: Table | None = None, damping: float = DAMPING, seed: int = 0
 ) -> FittedLaw:  # fmt: skip
-    """The law of the runs in `path`, judged by folds and, with `check`, on runs of a larger model; written to `out`."""
-    runs = read_runs(path, domains=domains, targets=targets)
+    """The law of the runs in `table`, judged by folds and, with `check`, on runs of a larger model; written to `out`."""
+    runs = read_runs(table)
     law = fit_law(runs.mixes, runs.losses, damping=damping)
     judged = judge(runs.mixes, runs.losses, runs.targets, runs.domains, seed=seed)
     ceiling = noise_ceiling(runs.mixes, runs.losses)
-    larger = _on_larger(law, runs, read_runs(check, domains=domains, targets=targets), seed) if check is not None else []
+    larger = _on_larger(law, runs, read_runs(check), seed) if check is not None else []
     seen = np.column_stack([runs.mixes.min(axis=0), runs.mixes.max(axis=0)])
     told = None if ceiling is None else tuple(ceiling.tolist())
     said = tuple(_doubts(runs, judged, told))
     made = FittedLaw(runs.domains, runs.targets, law, seen, tuple(judged), told, tuple(larger), said)
     if out is not None:
-        source = {"file": path.name, "hash": atomic.content_hash(path), "runs": len(runs.mixes)}
+        source = {"file": table.path.name, "hash": atomic.content_hash(table.path), "runs": len(runs.mixes)}
+        if table.losses is not None:
+            source |= {"losses": table.losses.name, "losses_hash": atomic.content_hash(table.losses)}
         write_table(out, _law_table(made, source, damping, seed))
     return made
 
 
 def _on_larger(law: Law, runs: Runs, larger: Runs, seed: int) -> list[Judged]:
     """Ranks of a larger model's losses: as the law says, and as the proxies themselves had them on the same mixes."""
-    if (larger.domains, larger.targets) != (runs.domains, runs.targets):
+    if sorted(larger.domains) != sorted(runs.domains) or not set(larger.targets) <= set(runs.targets):
         raise FixInput("the runs to check against have other domains or targets than those of the law")
+    order = [larger.domains.index(name) for name in runs.domains]
+    larger = Runs(runs.domains, larger.targets, larger.mixes[:, order], larger.losses)
     group = same_mixes(larger.mixes)
     said = law.predict(larger.mixes)
     proxies = {mix.tobytes(): k for k, mix in enumerate(np.round(runs.mixes, 9))}
     pairs = [(k, proxies[mix.tobytes()]) for k, mix in enumerate(np.round(larger.mixes, 9)) if mix.tobytes() in proxies]
     rows = []
-    for j, target in enumerate(runs.targets):
-        rows.append(Judged(target, "law", rank_interval(said[:, j], larger.losses[:, j], group, seed=seed)))
+    for k, target in enumerate(larger.targets):
+        j, reached = runs.targets.index(target), larger.losses[:, k]
+        rows.append(Judged(target, "law", rank_interval(said[:, j], reached, group, seed=seed)))
+        own = own_domain(target, larger.domains)
+        if own is not None:
+            rows.append(Judged(target, "own share", rank_interval(-larger.mixes[:, own], reached, group, seed=seed)))
         if len(pairs) > 2:
             big, small = (np.array(side) for side in zip(*pairs, strict=True))
-            rho = rank_interval(runs.losses[small, j], larger.losses[big, j], same_mixes(larger.mixes[big]), seed=seed)
+            rho = rank_interval(runs.losses[small, j], reached[big], same_mixes(larger.mixes[big]), seed=seed)
             rows.append(Judged(target, "same mixes", rho))
     return rows
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from numba import njit
 
 from typecase.core.selection.keys import mix
+from typecase.core.utf8 import code_at
 from typecase.core.words import classes
 
 U8 = npt.NDArray[np.uint8]
@@ -68,10 +69,7 @@ def hash_words(values: Any, start: int, stop: int, table: Any, lower: Any, hashe
             code = np.int64(lead)
             i += 1
         else:
-            size = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-            code = np.int64(lead) & (0xFF >> (size + 1))
-            for j in range(i + 1, min(i + size, stop)):
-                code = (code << 6) | (np.int64(values[j]) & 0x3F)
+            code, size = code_at(values, i, stop)
             i += size
         kind = table[code] if code < 0x40000 else np.uint8(5 if 0xE0100 <= code <= 0xE01EF else 0)
         if code < 0x3000:
@@ -93,7 +91,7 @@ def hash_words(values: Any, start: int, stop: int, table: Any, lower: Any, hashe
             hashes[num] = mix((_BASIS ^ np.uint64(code)) * _PRIME)
             if placed:
                 starts[num] = at - start
-                stops[num] = min(i, stop) - start
+                stops[num] = i - start
             num += 1
     if inside:
         hashes[num] = mix(word)

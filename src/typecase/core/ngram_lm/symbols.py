@@ -21,6 +21,7 @@ import numpy.typing as npt
 from numba import njit
 
 from typecase.core.selection.keys import mix
+from typecase.core.utf8 import code_at
 from typecase.core.words import classes
 
 U8 = npt.NDArray[np.uint8]
@@ -109,12 +110,8 @@ def _class_at(values: Any, i: int, stop: int, table: Any) -> tuple[Any, Any]:
     lead = values[np.uint64(i)]
     if lead < 128:
         return np.int64(table[np.uint64(lead)]), 1
-    size = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-    code = np.int64(lead) & (0xFF >> (size + 1))
-    for j in range(i + 1, min(i + size, stop)):
-        code = (code << 6) | (np.int64(values[np.uint64(j)]) & 0x3F)
-    kind = np.int64(table[np.uint64(code)]) if code < 0x40000 else 0
-    return kind, min(size, stop - i)
+    code, size = code_at(values, i, stop)
+    return np.int64(table[np.uint64(code)]) if code < 0x40000 else np.int64(0), size
 
 
 @njit(cache=True, nogil=True)

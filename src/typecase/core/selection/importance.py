@@ -32,6 +32,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from typecase.core.selection.keys import mix
+from typecase.core.utf8 import code_at
 
 U8 = NDArray[np.uint8]
 F64 = NDArray[np.float64]
@@ -149,15 +150,11 @@ def _read(values: Any, offsets: Any, table: Any, num_buckets: int, buckets: Any,
         kind, before, num = np.int64(_BLANK), np.uint64(0), 0
         key = _BASIS
         while at <= stop:
-            code, size, now = np.int64(0), 1, np.int64(_BLANK)
+            code, size, now = np.int64(0), np.int64(1), np.int64(_BLANK)
             if at < stop:
-                lead = np.int64(values[at])
-                code = lead
-                if lead >= 0xC0:
-                    size = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-                    code = lead & (0xFF >> (size + 1))
-                    for j in range(at + 1, min(at + size, stop)):
-                        code = (code << 6) | (np.int64(values[j]) & 0x3F)
+                code = np.int64(values[at])
+                if code >= 128:
+                    code, size = code_at(values, at, stop)
                 now = np.int64(table[code])
             if now != kind:
                 if kind != _BLANK:
