@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "importance": ("select", "How much more like a target than the corpus every document is."),
     "mix": ("mix", "From weights to tokens, epochs and repeats; from proxy runs to weights."),
     "build": ("stages", "Tokenise documents into a Megatron .bin/.idx with provenance."),
+    "train": ("train", "Train a small model on exactly the tokens that trace shows."),
     "merge": ("tokens", "Join token sets in the given order."),
     "info": ("tokens", "Say what lies at a path."),
     "show": ("tokens", "Show documents as text and tokens, with boundaries marked."),
@@ -46,6 +47,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "edit": ("edit", "Change what a model will see, see what that changes, and take it back."),
     "audit": ("audit", "Which tokens no text makes, a corpus never shows, a run will not train."),
     "report": ("report", "What became of the documents: funnel, shares, distributions, variety, warnings."),
+    "serve": ("serve", "Open the workbench in a browser: documents, runs, and what to look at."),
+    "copy": ("copy", "Copy an artifact to an object store, or back."),
     "doctor": ("tokens", "Examine a token set or artifact; repair into a new one."),
     "why": ("recipe", "Print the tree of parents of an artifact, or the fate of a document."),
 }

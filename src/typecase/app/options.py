@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 import orjson
 
+from typecase.app.engines import engine_named
 from typecase.recipe.progress import Quiet, Reporter, reporter_for
 from typecase.recipe.run import Artifact
 
@@ -21,8 +23,19 @@ def json_option(command: F) -> F:
 
 
 def work_options(command: F) -> F:
-    """--workers, --quiet and --json of every verb that works through shards."""
+    """--workers, --engine, --quiet and --json of every verb that works through shards. The command is given both as `workers`:
+    the number, or where another engine is named, that engine."""
+
+    @functools.wraps(command)
+    def with_engine(*args: Any, workers: int, engine: str, **given: Any) -> Any:
+        return command(*args, workers=workers if engine == "local" else engine_named(engine, workers=workers), **given)
+
+    return _work_options(cast(F, with_engine))
+
+
+def _work_options(command: F) -> F:
     command = click.option("--workers", default=0, show_default=True, help="Processes; 0 works in this one.")(command)
+    command = click.option("--engine", default="local", show_default=True, help="Where: local, ray, ray://…, slurm?…")(command)
     command = click.option("--quiet", is_flag=True, help="No progress.")(command)
     return json_option(command)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from typecase.app.engines import Workers, engine_of
 from typecase.app.places import artifact_folder, what_is_at
 from typecase.app.views import ArtifactInfo, ShownDocument, ShownTokens, TokenSetInfo
-from typecase.engine.local import Local
 from typecase.errors import BadQuery, FixInput, SchemaMismatch
 from typecase.recipe.build import open_recorded_tokenizer
 from typecase.recipe.progress import Reporter
@@ -35,10 +35,10 @@ SHOWN_TOKENS = 400
 
 
 def make(
-    stage: Stage, given: dict[str, Path], out: Path | str, *, workers: int = 0, reporter: Reporter | None = None
+    stage: Stage, given: dict[str, Path], out: Path | str, *, workers: Workers = 0, reporter: Reporter | None = None
 ) -> Artifact:
     """Runs one stage into the folder `out`; see `run_stage` for errors."""
-    return run_stage(stage, given, Path(out), engine=Local(workers), reporter=reporter)
+    return run_stage(stage, given, Path(out), engine=engine_of(workers), reporter=reporter)
 
 
 def run(
@@ -46,7 +46,7 @@ def run(
     work: Path | str,
     *,
     sample: float = 1.0,
-    workers: int = 0,
+    workers: Workers = 0,
     reporter: Reporter | None = None,
     finished: Callable[[Artifact], None] | None = None,
 ) -> list[Artifact]:
@@ -54,7 +54,7 @@ def run(
     chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
     chosen = chosen if sample == 1.0 else chosen.sampled(sample)
     artifacts = []
-    for artifact in chosen.iterate(work, engine=Local(workers), reporter=reporter):
+    for artifact in chosen.iterate(work, engine=engine_of(workers), reporter=reporter):
         artifacts.append(artifact)
         if finished is not None:
             finished(artifact)

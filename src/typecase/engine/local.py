@@ -42,8 +42,13 @@ class Local:
     def num_workers(self) -> int:
         return max(1, self.workers)
 
-    def map(self, fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
-        """Yields `fn(task)` in task order; see `Engine.map`."""
+    @property
+    def here(self) -> bool:
+        return self.workers == 0
+
+    def map(self, fn: Callable[[T], R], tasks: Sequence[T], *, models: bool = False) -> Iterator[R]:
+        """Yields `fn(task)` in task order; see `Engine.map`. A worker lives as long as this process, so `models` asks nothing
+        more of it, and a map ends with its first lost worker."""
         if self.workers == 0 or not tasks:
             return map(fn, tasks)
         return _map_processes(fn, tasks, self.workers)

@@ -23,8 +23,16 @@ class Engine(Protocol):
     def num_workers(self) -> int:
         """Tasks that may run at once; at least 1."""
 
-    def map(self, fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+    @property
+    def here(self) -> bool:
+        """Whether `fn` runs in the calling process, so that what it loads is loaded here."""
+
+    def map(self, fn: Callable[[T], R], tasks: Sequence[T], *, models: bool = False) -> Iterator[R]:
         """Yields `fn(task)` for every task, in order.
 
-        An error raised by `fn` is raised here, at the turn of its task; WorkerLost when a worker died.
+        With `models`, `fn` keeps something heavy in its process: an engine gives it workers that live as long as the map,
+        so that each loads it once, and whatever share of a GPU it was told to.
+
+        An error raised by `fn` is raised here, at the turn of its task; WorkerLost when a worker died. After a WorkerLost
+        the iterator may go on with the next task, where the other workers live, or end.
         """

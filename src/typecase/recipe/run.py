@@ -16,6 +16,7 @@ from __future__ import annotations
 import fcntl
 import functools
 import os
+import platform
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,8 +29,8 @@ import orjson
 from typecase.core.balance import EMPTY, Balance
 from typecase.engine.local import Local
 from typecase.engine.protocol import Engine
-from typecase.errors import AlreadyExists, BadRecipe, Conflict, NotFound, WorkerLost
-from typecase.recipe.progress import Quiet, Reporter
+from typecase.errors import AlreadyExists, BadRecipe, Conflict, FixInput, NotFound, WorkerLost
+from typecase.recipe.progress import Phase, Quiet, Reporter
 from typecase.recipe.stage import Given, Report, Stage, Summary
 from typecase.store import atomic
 from typecase.store import manifest as manifests
@@ -168,7 +169,8 @@ def _beats(
     decision = stage.decide(given, summaries, scratch)
     tasks = stage.tasks(given, shards, decision)
     work = functools.partial(_work_one, stage, given, partial, scratch, decision)
-    records = _phase(work, tasks, scratch, "work", partial, engine, reporter, stage.verb)
+    models = bool(getattr(stage, "holds_model", False))
+    records = _phase(work, tasks, scratch, "work", partial, engine, reporter, stage.verb, models=models)
     last = stage.finish(given, decision, partial, scratch)
     records.append(_record(partial, last))
     return decision, *_joined(records)
@@ -183,21 +185,52 @@ def _phase(
     engine: Engine,
     reporter: Reporter,
     verb: str,
+    *,
+    models: bool = False,
 ) -> list[dict[str, Any]]:
     records = {i: record for i in range(len(tasks)) if (record := _finished(scratch / f"{beat}-{i:05d}.json", partial))}
     with reporter.phase(f"{verb} {beat}", total=len(tasks), done=len(records)) as phase:
         for attempt in range(1, _TRIES + 1):
             missing = [(i, task) for i, task in enumerate(tasks) if i not in records]
-            try:
-                for (i, _), record in zip(missing, engine.map(fn, missing), strict=True):
+            lost = _round(fn, missing, records, engine, phase, models)
+            if lost is None:
+                break
+            if attempt == _TRIES:
+                raise lost
+            for i, _ in missing:
+                if i not in records and (record := _finished(scratch / f"{beat}-{i:05d}.json", partial)):
                     records[i] = record
                     phase.advance(*_progress_of(record))
-                break
-            except WorkerLost:
-                if attempt == _TRIES:
-                    raise
-                records |= {i: r for i, _ in missing if (r := _finished(scratch / f"{beat}-{i:05d}.json", partial))}
     return [records[i] for i in range(len(tasks))]
+
+
+def _round(
+    fn: Callable[[tuple[int, Any]], dict[str, Any]],
+    missing: Sequence[tuple[int, Any]],
+    records: dict[int, dict[str, Any]],
+    engine: Engine,
+    phase: Phase,
+    models: bool,
+) -> WorkerLost | None:
+    """Tries every missing task once, as far as the engine goes on after a lost worker; returns the last loss."""
+    lost: WorkerLost | None = None
+    answers = engine.map(fn, missing, models=True) if models else engine.map(fn, missing)
+    try:
+        for i, _ in missing:
+            try:
+                records[i] = record = next(answers)
+            except WorkerLost as error:
+                lost = error
+            except StopIteration:
+                if lost is None:
+                    raise RuntimeError(f"{engine} gave fewer answers than there were tasks") from None
+                break
+            else:
+                phase.advance(*_progress_of(record))
+    finally:
+        if (close := getattr(answers, "close", None)) is not None:
+            close()
+    return lost
 
 
 def _progress_of(record: Mapping[str, Any]) -> tuple[int, int]:
@@ -224,6 +257,7 @@ def _finished(path: Path, partial: Path) -> dict[str, Any] | None:
 
 
 def _survey_one(stage: Stage, given: Given, partial: Path, scratch: Path, numbered: tuple[int, Any]) -> dict[str, Any]:
+    _look_for(scratch)
     index, shard = numbered
     summary = dict(stage.survey(given, shard, scratch) or {})
     files = {}
@@ -238,10 +272,20 @@ def _survey_one(stage: Stage, given: Given, partial: Path, scratch: Path, number
 def _work_one(
     stage: Stage, given: Given, partial: Path, scratch: Path, decision: Mapping[str, Any], numbered: tuple[int, Any]
 ) -> dict[str, Any]:
+    _look_for(scratch)
     index, task = numbered
     record = _record(partial, stage.work(given, task, decision, partial, scratch))
     atomic.write_json(scratch / f"work-{index:05d}.json", record, sync=False)
     return record
+
+
+def _look_for(scratch: Path) -> None:
+    """A worker on another machine may not see the folder, and would write where nobody finds it."""
+    if not scratch.is_dir():
+        raise FixInput(
+            f"{platform.node()} does not see {scratch}: work in a folder that every machine sees under the same name (on NFS,"
+            " mount it with lookupcache=positive)"
+        )
 
 
 def _record(partial: Path, report: Report) -> dict[str, Any]:

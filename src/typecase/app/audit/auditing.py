@@ -18,9 +18,9 @@ import pyarrow as pa
 import tiktoken
 import tokenizers
 
+from typecase.app.engines import Workers, engine_of
 from typecase.core.glitch.categories import GroupCounts
 from typecase.core.glitch.prediction import NEVER, RISK, Plan
-from typecase.engine.local import Local
 from typecase.errors import BadQuery, FixInput
 from typecase.recipe.build import TOKENIZER
 from typecase.recipe.count import Count
@@ -140,7 +140,7 @@ def audit_corpus(
     special_tokens: Mapping[str, int] | None = None,
     plan: Plan | None = None,
     wanted: Collection[int] = (),
-    workers: int = 0,
+    workers: Workers = 0,
     reporter: Reporter | None = None,
 ) -> CorpusAudit:
     """Counts `token_sets` into censuses in the folder `out`, one for each, and joins them with their tokenizer.
@@ -155,7 +155,7 @@ def audit_corpus(
     folders = [out] if len(token_sets) == 1 else [out / f"set-{k:03d}" for k in range(len(token_sets))]
     stage = Count(num_ids=vocabulary.num_ids)
     for tokens, folder in zip(token_sets, folders):
-        run_stage(stage, {"tokens": Path(tokens)}, folder, engine=Local(workers), reporter=reporter)
+        run_stage(stage, {"tokens": Path(tokens)}, folder, engine=engine_of(workers), reporter=reporter)
     kept = [read_census(folder) for folder in folders]
     try:
         total = merged(kept) if len(kept) > 1 else kept[0]

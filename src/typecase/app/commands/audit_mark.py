@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from typecase.app.audit.rows import PATH
+from typecase.app.engines import Workers
 from typecase.app.options import answer, out_option, reporter, work_options
 from typecase.app.verbs import make
 from typecase.recipe.mark import Mark
@@ -25,7 +26,7 @@ from typecase.recipe.mark import Mark
 @click.option("--ratings", type=PATH, help="Ratings of DOCS: their columns go along, so that one table has both.")
 @work_options
 def mark_command(
-    docs: Path, out: Path, tokens: Path, tokenizer: str, decisions: tuple[str, ...], ratings: Path | None, workers: int,
+    docs: Path, out: Path, tokens: Path, tokenizer: str, decisions: tuple[str, ...], ratings: Path | None, workers: Workers,
     quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Count the under-trained tokens of each document of DOCS, as a table that search and select take for ratings.

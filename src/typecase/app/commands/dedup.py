@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from typecase.app import verbs
+from typecase.app.engines import Workers
 from typecase.app.options import answer, out_option, reporter, work_options
 from typecase.app.printing import artifact_lines
 from typecase.errors import BadQuery, FixInput
@@ -49,7 +50,7 @@ def dedup_command(
     spans: int | None,
     index: Path | None,
     drop: float | None,
-    workers: int,
+    workers: Workers,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -101,7 +102,7 @@ def decontaminate_command(
     share: float,
     shortest: int,
     report_only: bool,
-    workers: int,
+    workers: Workers,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -122,7 +123,7 @@ def decontaminate_command(
     answer(made, [*artifact_lines(made), *_contamination_lines(made.manifest.decision or {})], as_json)
 
 
-def _made(stage: Stage, given: Mapping[str, Path], out: Path, workers: int, quiet: bool, as_json: bool) -> Artifact:
+def _made(stage: Stage, given: Mapping[str, Path], out: Path, workers: Workers, quiet: bool, as_json: bool) -> Artifact:
     return verbs.make(stage, dict(given), out, workers=workers, reporter=reporter(quiet, as_json))
 
 

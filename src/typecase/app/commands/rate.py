@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from typecase.app import verbs
+from typecase.app.engines import Workers
 from typecase.app.options import answer, out_option, reporter, work_options
 from typecase.app.printing import artifact_lines, size
 from typecase.errors import FixInput
@@ -38,7 +39,7 @@ def rate_command(
     limit: int | None,
     sample: str | None,
     dry_run: bool,
-    workers: int,
+    workers: Workers,
     quiet: bool,
     as_json: bool,
 ) -> None:

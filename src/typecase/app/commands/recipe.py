@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from typecase.app import verbs
+from typecase.app.engines import Workers
 from typecase.app.options import answer, json_option, reporter, work_options
 from typecase.app.printing import artifact_lines, fate_lines, summary_lines
 from typecase.errors import BadQuery
@@ -32,7 +33,7 @@ class Share(click.ParamType[float]):
 @click.option("--work", default="work", show_default=True, type=click.Path(path_type=Path), help="Folder of all results.")
 @click.option("--sample", type=Share(), default="100%", show_default=True, help="Share of the documents, chosen by their ids.")
 @work_options
-def run_command(recipe: Path, work: Path, sample: float, workers: int, quiet: bool, as_json: bool) -> None:
+def run_command(recipe: Path, work: Path, sample: float, workers: Workers, quiet: bool, as_json: bool) -> None:
     """Run the recipe of a Python file end to end.
 
     What was finished before is kept; what changed is made anew. Interrupt it at will and run it again.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from typecase.app.engines import Workers
 from typecase.app.options import answer, json_option, out_option, work_options
 from typecase.app.printing import artifact_lines
 from typecase.app.refine import refining
@@ -53,7 +54,14 @@ def refine_command() -> None:
 @click.option("--only", type=click.Choice(["document", "chunk"]), help="Drop documents and edit none, or edit and drop none.")
 @work_options
 def run_command(
-    docs: Path, out: Path, rules: str | None, refiner: str | None, only: str | None, workers: int, quiet: bool, as_json: bool
+    docs: Path,
+    out: Path,
+    rules: str | None,
+    refiner: str | None,
+    only: str | None,
+    workers: Workers,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Write a refining program for every document of DOCS and run it; programs and reasons are kept beside the texts.
 

@@ -10,6 +10,7 @@ import click
 
 from typecase.app import verbs
 from typecase.app.derive import deriving
+from typecase.app.engines import Workers
 from typecase.app.options import answer, json_option, out_option, reporter, work_options
 from typecase.app.printing import artifact_lines, size, table
 from typecase.core.perplexity import Perplexity as Summary
@@ -74,7 +75,7 @@ def show_command(rubric: str, language: str | None, anchors: bool, as_json: bool
 def derive_command(
     docs: Path, out: Path, teacher: str, perplexity: str, quantile: float, per: Any, control: Control, rounds: int,
     step: deriving.Step, closeness: float, support: int, most: int, ratings: Path | None, redundant: float, rubric_id: str,
-    rubric_version: int, seed: int, keep_edits: bool, workers: int, quiet: bool, as_json: bool,
+    rubric_version: int, seed: int, keep_edits: bool, workers: Workers, quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Derive a rubric from DOCS: which documents a model finds odd, why, and what that makes criteria of."""
     plan = deriving.Derivation(
@@ -112,7 +113,7 @@ def derive_command(
 @work_options
 def perplexity_command(
     docs: Path, out: Path, model: str, unit: Any, order: int, fit_bytes: int, reference: Path | None, window: int, stride: int,
-    workers: int, quiet: bool, as_json: bool,
+    workers: Workers, quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """How likely a model finds every document of DOCS: nats, tokens and bytes of each, and what they come to."""
     stage = Perplexity(model=model, unit=unit, order=order, fit_bytes=fit_bytes, window=window, stride=stride)

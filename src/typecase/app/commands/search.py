@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from typecase.app import verbs
+from typecase.app.engines import Workers
 from typecase.app.options import answer, json_option, out_option, reporter, work_options
 from typecase.app.printing import artifact_lines, table
 from typecase.app.search import searching
@@ -38,7 +39,7 @@ def index_options(command: F) -> F:
 @click.option("--memory", default="4GB", show_default=True, help="What one worker may take; bounds the shards.")
 @out_option
 @work_options
-def index_command(tokens: Path, memory: str, out: Path, workers: int, quiet: bool, as_json: bool) -> None:
+def index_command(tokens: Path, memory: str, out: Path, workers: Workers, quiet: bool, as_json: bool) -> None:
     """Build a search index over a token set of any maker: a suffix array that knows its documents."""
     made = verbs.make(
         Index(memory_bytes=bytes_of(memory)), {"tokens": tokens}, out, workers=workers, reporter=reporter(quiet, as_json)

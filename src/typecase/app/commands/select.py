@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from typecase.app import verbs
+from typecase.app.engines import Workers
 from typecase.app.mix.files import mix_policy
 from typecase.app.options import answer, out_option, reporter, work_options
 from typecase.app.printing import artifact_lines
@@ -58,7 +59,7 @@ def select_command(
     importance: Path | None,
     tokenizer: str | None,
     seed: int | None,
-    workers: int,
+    workers: Workers,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -100,7 +101,15 @@ def select_command(
 @click.option("--min-words", default=100, show_default=True, help="A shorter document has no log-weight.")
 @work_options
 def importance_command(
-    docs: Path, out: Path, target: Path, hashing: str, buckets: int, min_words: int, workers: int, quiet: bool, as_json: bool
+    docs: Path,
+    out: Path,
+    target: Path,
+    hashing: str,
+    buckets: int,
+    min_words: int,
+    workers: Workers,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Say how much more like TARGET than like the rest each document of DOCS is (DSIR); `select --policy dsir` draws by it."""
     kind: Hashing = "sha256" if hashing == "sha256" else "fast"

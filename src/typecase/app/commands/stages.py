@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from typecase.app import verbs
+from typecase.app.engines import Workers
 from typecase.app.options import answer, out_option, reporter, work_options
 from typecase.app.printing import artifact_lines
 from typecase.errors import FixInput
@@ -20,7 +21,7 @@ from typecase.store.sources.read import LIMIT_BYTES
 DOCS = click.Path(path_type=Path)
 
 
-def _made(stage: Stage, given: Mapping[str, Path], out: Path, workers: int, quiet: bool, as_json: bool) -> None:
+def _made(stage: Stage, given: Mapping[str, Path], out: Path, workers: Workers, quiet: bool, as_json: bool) -> None:
     made = verbs.make(stage, dict(given), out, workers=workers, reporter=reporter(quiet, as_json))
     answer(made, artifact_lines(made), as_json)
 
@@ -48,7 +49,7 @@ def ingest_command(
     main_content: bool,
     max_document_bytes: int,
     part_bytes: int,
-    workers: int,
+    workers: Workers,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -87,7 +88,7 @@ def build_command(
     bos: str,
     order: str,
     allow_special: bool,
-    workers: int,
+    workers: Workers,
     quiet: bool,
     as_json: bool,
 ) -> None:

@@ -25,9 +25,9 @@ import pyarrow.compute as pc
 
 from typecase.app.derive.report import Trial, count_tails, provenance, read_trial, redundancy
 from typecase.app.derive.step_chain import StepChain
+from typecase.app.engines import Workers, engine_of
 from typecase.core.perplexity import OK
 from typecase.core.tails import Control, tails
-from typecase.engine.local import Local
 from typecase.errors import BadQuery, BadRecipe, CorruptStore, FingerprintMismatch, ModelUnavailable, NotFound, TryAgain
 from typecase.lm.derive import names as derive_names
 from typecase.lm.derive.causes import ask_causes
@@ -113,7 +113,7 @@ def derive(
     until: Step = "rubric",
     ratings: Path | None = None,
     keep_edits: bool = False,
-    workers: int = 0,
+    workers: Workers = 0,
     reporter: Reporter | None = None,
 ) -> Derived:
     """Runs the steps up to `until` in the folder `out`; steps that are done are not done again.
@@ -321,7 +321,7 @@ class _Run:
         return rows
 
 
-def _perplexity_of(store: DocumentStore, out: Path, spec: str, workers: int, reporter: Reporter | None) -> Path:
+def _perplexity_of(store: DocumentStore, out: Path, spec: str, workers: Workers, reporter: Reporter | None) -> Path:
     """The perplexity artifact asked for; made in `out` where none was given. It must be of these documents."""
     folder = Path(spec)
     if (folder / MANIFEST).is_file() and read_manifest(folder).kind == "perplexity":
@@ -330,7 +330,7 @@ def _perplexity_of(store: DocumentStore, out: Path, spec: str, workers: int, rep
             raise FingerprintMismatch(f"{folder} is the perplexity of other documents than {store.folder}: make it of these")
         return folder
     stage = Perplexity(model=spec)
-    return run_stage(stage, {"docs": store.folder}, out / "perplexity", engine=Local(workers), reporter=reporter).folder
+    return run_stage(stage, {"docs": store.folder}, out / "perplexity", engine=engine_of(workers), reporter=reporter).folder
 
 
 def _no_waiting(teacher: LM) -> None:

@@ -18,6 +18,7 @@ from typing import Any, TextIO
 import orjson
 import pyarrow.compute as pc
 
+from typecase.app.engines import Workers, engine_of
 from typecase.app.refine.progress import LiveReporter
 from typecase.core.lines import line_table
 from typecase.core.program.guards import GuardPolicy
@@ -25,7 +26,6 @@ from typecase.core.program.language import Program, show_statement
 from typecase.core.program.parse import parse
 from typecase.core.program.run import Outcome
 from typecase.core.program.run import run as run_program
-from typecase.engine.local import Local
 from typecase.errors import CorruptStore, FingerprintMismatch, NotFound, SchemaMismatch
 from typecase.recipe.progress import Reporter
 from typecase.recipe.refine import Refine, policy_for
@@ -39,10 +39,16 @@ _MOST_STATEMENTS = 2000
 
 
 def refine(
-    stage: Refine, docs: Path, out: Path, *, workers: int = 0, reporter: Reporter | None = None, stream: TextIO | None = None
+    stage: Refine,
+    docs: Path,
+    out: Path,
+    *,
+    workers: Workers = 0,
+    reporter: Reporter | None = None,
+    stream: TextIO | None = None,
 ) -> Artifact:
     """Runs `stage` into `out`; with `stream` it says there how fast it is and what it keeps, document by document."""
-    engine = Local(workers)
+    engine = engine_of(workers)
     prepared = prepare(stage, {"docs": docs}, engine)
     if stream is not None:
         reporter = LiveReporter(stream, out, prepared.fingerprint, open_documents(docs).num_documents)
