@@ -1,0 +1,92 @@
+"""The register of pages: adding a page is one file in `answers/`, one in `pages/`, and one line here.
+
+    answers/NAME.py   Query, Answer        frozen dataclasses: the page's state, and its JSON twin
+                      answer(desk, query)  builds the one from the other; calls verbs, holds no logic of its own
+                      python(desk, query), command(desk, query)      the same as code, for "copy as"
+                      ACTIONS              what can be done: POST /api/v1/NAME/ACTION           optional
+                      FORMATS, export(desk, query, out)              downloads                  optional
+    pages/NAME.py     controls(view)       drawn once: what the person chooses
+                      result(view, answer) drawn for every state
+                      KEYS                 keys of its own                                      optional
+
+Modules are imported when a page is first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of the workbench. `key` goes there after `g`; `section` is the heading of its part of docs/serve.md."""
+
+    name: str
+    title: str
+    icon: str
+    key: str
+    about: str
+
+    @property
+    def path(self) -> str:
+        return "/" if self.name == "overview" else f"/{self.name}"
+
+    @property
+    def section(self) -> str:
+        return self.title
+
+    @property
+    def twin(self) -> Twin:
+        return Twin(importlib.import_module(f"typecase.app.web.answers.{self.name}"))
+
+    @property
+    def module(self) -> ModuleType:
+        """How it is drawn; needs the extra `ui`."""
+        return importlib.import_module(f"typecase.app.web.pages.{self.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something that a page can do: `run(desk, asked)` of a frozen dataclass `asked` of kind `takes` gives a `gives`.
+
+    `edits` says that it changes what is served: it is refused unless the server was started with --allow-edit.
+    """
+
+    name: str
+    takes: type[Any]
+    gives: Any
+    run: Callable[..., Any]
+    about: str
+    edits: bool = False
+
+
+class Twin:
+    """The JSON side of a page: its module of `answers`, with what is optional filled in."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+        self.query: type[Any] = module.Query
+        self.kind: type[Any] = module.Answer
+        self.answer: Callable[..., Any] = module.answer
+        self.python: Callable[..., str] = module.python
+        self.command: Callable[..., str] = module.command
+        self.actions: tuple[Action, ...] = getattr(module, "ACTIONS", ())
+        self.formats: tuple[str, ...] = getattr(module, "FORMATS", ())
+        self.export: Callable[[Any, Any, Path], None] | None = getattr(module, "export", None)
+
+
+PAGES: tuple[Page, ...] = (
+    Page("overview", "Overview", "dashboard", "o", "What was served, how it balances, what to look at."),
+    Page("documents", "Documents", "article", "d", "Filter, sort and page documents; one of them from all sides."),
+    Page("runs", "Runs", "sync", "r", "Work in the background: progress, log, cancel."),
+)
+
+
+def page_named(name: str) -> Page:
+    """The page called `name`; KeyError for none."""
+    return {p.name: p for p in PAGES}[name]
