@@ -1,12 +1,12 @@
 """Glitch tokens with known sightings: small language models are trained here, and the audit must find what they never saw.
 
     python benchmarks/bench_glitch.py            tied and untied, with and without weight decay
-    python benchmarks/bench_glitch.py --quick    tied, without decay
+    python benchmarks/bench_glitch.py --quick    tied, without decay, 60 steps: that it runs, no figure
 
-A BPE of 2,048 tokens is trained on the seed documents, then a Llama of two layers on their tokens, once through, mixed with
-repeated spans so that it learns to copy. 60 tokens are kept out of the stream: wherever they came up, the two tokens that they
-are merged of stand; 24 tokens each are let through 1, 3, 10, 30 and 100 times. The ledger of sightings is counted from the
-rows that were trained on.
+A BPE of 4,096 tokens is trained on the seed documents, then a Llama of two layers on their tokens. Four rows in ten repeat
+spans of the same text, so that it learns to copy and rare tokens stay rare. 100 tokens are kept out of the stream: wherever
+they came up, the two tokens that they are merged of stand; 50 tokens each are let through 1, 3, 10, 30 and 100 times. The
+ledger of sightings is counted from the rows that were trained on.
 
 AUC          of never-seen tokens against those seen 100 times or more        (target 0.999)
 R-precision  never-seen among as many lowest as there are                     (target 0.95; 0.90 with 1-2 sightings around)
@@ -28,9 +28,11 @@ from typing import Any
 
 import numpy as np
 
-IDS, KEPT_OUT, GROUP = 2048, 60, 24
+IDS, KEPT_OUT, GROUP = 4096, 100, 50
 QUOTAS = (1, 3, 10, 30, 100)
 ROW, BATCH = 128, 32
+REPEATED, HIGHEST_RATE = 0.4, 4e-3
+QUICK_STEPS = 60
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Setting:
 
     tied: bool = True
     decay: float = 0.0
-    steps: int = 500
+    steps: int = 1400
     seed: int = 0
     width: int = 128
 
@@ -94,22 +96,35 @@ def _split(stream: np.ndarray, children: dict[int, tuple[int, int]], quotas: dic
 
 
 def make_rows(stream: np.ndarray, quotas: dict[int, int], steps: int, seed: int) -> np.ndarray:
-    """Rows to train on, int64 (steps * BATCH, ROW): the stream in order, and as many rows of repetitions.
+    """Rows to train on, int64 (steps * BATCH, ROW): the stream in order, cut in other places each time it is read again, and
+    rows of repetitions: a span of the stream again and again.
 
-    A row of repetitions has one token again and again, or a span twice; tokens with a quota are left out of them.
+    Tokens with a quota are read in the first pass alone, and are left out of repetitions.
     """
     rng = np.random.default_rng(seed)
-    plain = np.setdiff1d(np.unique(stream), list(quotas))
+    plain = ~np.isin(stream, list(quotas))
     num_rows = steps * BATCH
-    take = min(num_rows // 2, len(stream) // ROW)
-    rows = [stream[: take * ROW].reshape(take, ROW)]
-    while sum(map(len, rows)) < num_rows:
-        row: list[int] = []
-        while len(row) < ROW:
-            span = rng.choice(plain, 1 if rng.random() < 0.5 else int(rng.integers(2, 12))).tolist()
-            row += span * int(rng.integers(2, 24 if len(span) == 1 else 5))
-        rows.append(np.array([row[:ROW]], np.int64))
-    return rng.permutation(np.concatenate(rows))
+    repeated = round(num_rows * REPEATED)
+    rows, count = [], 0
+    while count < num_rows - repeated:
+        first = len(rows) * 37 % ROW
+        cut = len(stream[first:]) // ROW * ROW
+        own = stream[first : first + cut].reshape(-1, ROW)
+        own = own[plain[first : first + cut].reshape(-1, ROW).all(axis=1)] if rows else own
+        rows.append(own[: num_rows - repeated - count])
+        count += len(rows[-1])
+    return rng.permutation(np.concatenate([*rows, *(_repetition(stream, plain, rng) for _ in range(repeated))]))
+
+
+def _repetition(stream: np.ndarray, plain: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A row (1, ROW) of spans, each repeated."""
+    row: list[int] = []
+    while len(row) < ROW:
+        size = 1 if rng.random() < 0.4 else int(rng.integers(2, 40))
+        at = int(rng.integers(0, len(stream) - size))
+        if plain[at : at + size].all():
+            row += stream[at : at + size].tolist() * int(rng.integers(2, 24 if size == 1 else 5))
+    return np.array([row[:ROW]], np.int64)
 
 
 def train(setting: Setting, texts: list[str], folder: Path) -> tuple[np.ndarray, dict[int, int], float]:
@@ -128,8 +143,10 @@ def train(setting: Setting, texts: list[str], folder: Path) -> tuple[np.ndarray,
         bos_token_id=None, eos_token_id=0, pad_token_id=0,
     )  # fmt: skip
     model = transformers.LlamaForCausalLM(config)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=setting.decay, betas=(0.9, 0.95))
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 5e-3, setting.steps)
+    optimiser = torch.optim.AdamW(
+        model.parameters(), lr=HIGHEST_RATE, fused=True, weight_decay=setting.decay, betas=(0.9, 0.95)
+    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, HIGHEST_RATE, setting.steps)
     loss = float("nan")
     for step in range(setting.steps):
         batch = torch.from_numpy(rows[step * BATCH : (step + 1) * BATCH])
@@ -214,10 +231,11 @@ def seed_texts() -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--steps", type=int, default=1400)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    settings = [Setting(tied, decay, args.steps) for tied in (True, False) for decay in (0.0, 0.1)]
+    steps = min(args.steps, QUICK_STEPS) if args.quick else args.steps
+    settings = [Setting(tied, decay, steps) for tied in (True, False) for decay in (0.0, 0.1)]
     texts = seed_texts()
     for setting in settings[:1] if args.quick else settings:
         with tempfile.TemporaryDirectory() as folder:

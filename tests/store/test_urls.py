@@ -112,7 +112,7 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     with pytest.raises(FixInput, match="cannot open nosuch://x"):
         urls.fetched("nosuch://x")
     absent = next(scheme for scheme, how in known_implementations.items() if find_spec(how["class"].partition(".")[0]) is None)
-    with pytest.raises(FixInput, match="(?i)install"):
+    with pytest.raises(FixInput, match=r"(?i)install"):
         urls.get(f"{absent}://bucket/x", tmp_path / "x")
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     with pytest.raises(NeedsExtra, match=r"s3:// needs the extra 'cloud'"):

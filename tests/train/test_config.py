@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -74,6 +75,6 @@ def test_the_rate_rises_and_falls() -> None:
     plan = small_plan(steps=101, warmup=10, learning_rate=1.0, min_learning_rate=0.1)
     rates = [rate_at(step, plan) for step in range(plan.steps)]
     assert rates[0] == pytest.approx(0.1) and rates[9] == rates[10] == 1.0
-    assert all(a >= b for a, b in zip(rates[10:], rates[11:]))
+    assert all(a >= b for a, b in pairwise(rates[10:]))
     assert rates[55] == pytest.approx(0.55) and rates[-1] == pytest.approx(0.1)
     assert rate_at(0, small_plan(steps=1, warmup=0)) == small_plan().learning_rate

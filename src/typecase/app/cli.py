@@ -35,6 +35,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "mix": ("mix", "From weights to tokens, epochs and repeats; from proxy runs to weights."),
     "build": ("stages", "Tokenise documents into a Megatron .bin/.idx with provenance."),
     "train": ("train", "Train a small model on exactly the tokens that trace shows."),
+    "evaluate": ("evaluate", "What a model is worth: perplexity, tasks, a judge, and whether a difference is one."),
+    "ablate": ("ablate", "Several data recipes and seeds, one model, equal tokens, one table."),
     "merge": ("tokens", "Join token sets in the given order."),
     "info": ("tokens", "Say what lies at a path."),
     "show": ("tokens", "Show documents as text and tokens, with boundaries marked."),

@@ -15,7 +15,7 @@ workers are lost in a row than it has, or when no node is left that could work.
 
 Every node has to see the working folder under the same name and have the same typecase; environment variables are those that a
 node was started with. Errors: NeedsExtra without Ray; FixInput for an address that does not answer, or for a share that no
-node has. Price: about 2 s to start a worker, a few ms a task; see docs/cluster.md.
+node has. Price: 2 to 5 s to start a worker, 1 ms a task; see docs/cluster.md.
 """
 
 from __future__ import annotations

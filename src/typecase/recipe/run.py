@@ -227,6 +227,9 @@ def _round(
                 break
             else:
                 phase.advance(*_progress_of(record))
+        # Only a map that has been heard to its end keeps its workers for the next one.
+        if next(answers, None) is not None:
+            raise RuntimeError(f"{engine} gave more answers than there were tasks")
     finally:
         if (close := getattr(answers, "close", None)) is not None:
             close()
