@@ -27,17 +27,18 @@ def bench() -> Any:
     return module
 
 
+@pytest.mark.timeout(2400)
 def test_kept_out_tokens_are_found(bench: Any, tmp_path: Path) -> None:
     import torch
 
     threads = torch.get_num_threads()
     torch.set_num_threads(min(2, threads))
     try:
-        found = bench.measure(bench.Setting(tied=True, steps=300), bench.seed_texts(), tmp_path / "m")
+        found = bench.measure(bench.Setting(tied=True), bench.seed_texts(), tmp_path / "m")
     finally:
         torch.set_num_threads(threads)
-    assert found.never >= 60
+    assert found.never >= 100
     assert found.auc >= 0.999
     assert found.r_precision >= 0.9 and found.r_precision_clear >= 0.95
-    assert found.spearman_rare >= 0.85 and found.spearman >= 0.7
+    assert found.spearman_rare >= 0.9 and found.spearman >= 0.9
     assert found.can_copy >= 0.5 and found.recall >= 0.95 and found.false_alarms <= 0.02
