@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from typecase.core.selection.selection import Policy as Policy
     from typecase.engine.local import Local as Local
     from typecase.engine.protocol import Engine as Engine
+    from typecase.engine.ray import Ray as Ray
+    from typecase.engine.slurm import Slurm as Slurm
     from typecase.errors import AlreadyExists as AlreadyExists
     from typecase.errors import BadProgram as BadProgram
     from typecase.errors import BadQuery as BadQuery
@@ -173,6 +175,7 @@ _HOMES = {
     "QuadMix": "core.selection.quadmix",
     "Rate": "recipe.rate",
     "RaterRecipe": "train.rater_recipe",
+    "Ray": "engine.ray",
     "Recipe": "recipe.recipe",
     "Refine": "recipe.refine",
     "Refiner": "lm.refine.refiner",
@@ -183,6 +186,7 @@ _HOMES = {
     "SchemaMismatch": "errors",
     "Search": "app.search.searching",
     "Select": "recipe.select",
+    "Slurm": "engine.slurm",
     "Span": "core.document",
     "Stage": "recipe.stage",
     "StaleEdit": "errors",

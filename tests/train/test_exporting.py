@@ -27,7 +27,7 @@ from typecase.train.model import GPT  # noqa: E402
 
 assert one_thread
 
-REAL = Path(os.environ.get("TYPECASE_SMOLLM2", "/tmp/lmwork/smollm2"))
+REAL = Path(os.environ.get("TYPECASE_SMOLLM2", "no-such-folder"))
 TEXTS = ["Hello, world!", "  two  blanks\nand a line", "naïve 数据 🙂 <|endoftext|>", "1234567"]
 
 
@@ -143,6 +143,6 @@ def test_damaged_files_are_said_to_be(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not REAL.is_dir(), reason="needs a converted SmolLM2")
+@pytest.mark.skipif(not REAL.is_dir(), reason="TYPECASE_SMOLLM2 names no folder with a SmolLM2")
 def test_a_real_model_gives_the_logits_of_transformers() -> None:
     check_same(import_hf(REAL, context=64), transformers.AutoModelForCausalLM.from_pretrained(REAL, dtype=torch.float32), 49152)

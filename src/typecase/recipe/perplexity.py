@@ -90,6 +90,10 @@ class Perplexity(Stage):
         """The order of the n-gram model."""
         return self.order or ORDERS[self.unit]
 
+    @property
+    def holds_model(self) -> bool:
+        return self.model != NGRAM
+
     def identity(self, engine: Engine) -> dict[str, Any]:
         if self.model != NGRAM:
             lm = _open(self.model)

@@ -29,7 +29,6 @@ import pyarrow.compute as pc
 
 from typecase.core.balance import Balance
 from typecase.core.rating import Rubric
-from typecase.engine.local import Local
 from typecase.engine.protocol import Engine
 from typecase.errors import BadRecipe, CorruptStore
 from typecase.lm.rate.rater import Detail, Rater, Ratings
@@ -105,10 +104,14 @@ class Rate(Stage):
     def identity(self, engine: Engine) -> dict[str, Any]:
         rater = self.opened()
         found = {"rater": rater.name, "rater_version": rater.version, "rater_fingerprint": rater.fingerprint}
-        if isinstance(engine, Local) and engine.workers:
+        if not engine.here:
             forget()  # each worker holds the model; this process does not work
         some = {"limit": self.limit} if self.limit is not None else {}
         return {**found, **some, **({"sample": self.sample} if self.sample < 1 else {})}
+
+    @property
+    def holds_model(self) -> bool:
+        return self.rater != "starter"
 
     def opened(self) -> Rater:
         """The rater, loaded once a process."""

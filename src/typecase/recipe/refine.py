@@ -39,7 +39,6 @@ from typecase.core.program.proposal import Proposal
 from typecase.core.rules.groups import DEFAULT, GROUPS, Rules
 from typecase.core.rules.groups import Proposal as ByRules
 from typecase.core.words import UNICODE, units_of_buffers
-from typecase.engine.local import Local
 from typecase.engine.protocol import Engine
 from typecase.errors import BadRecipe
 from typecase.lm.refine.refiner import Refiner
@@ -99,9 +98,13 @@ class Refine(Stage):
         found = {**super().identity(engine), "rule_versions": versions, "unicode": UNICODE}
         if self.refiner is not None:
             found["refiner"] = described(self.opened(self.refiner))
-            if isinstance(engine, Local) and engine.workers:
+            if not engine.here:
                 forget()  # each worker holds the model; this process does not work
         return found
+
+    @property
+    def holds_model(self) -> bool:
+        return self.refiner is not None
 
     def opened(self, spec: str) -> Refiner:
         """The refiner `spec`, loaded once a process."""

@@ -98,6 +98,11 @@ class Stage:
         return self
 
     @property
+    def holds_model(self) -> bool:
+        """Whether `work` keeps a model in its process: an engine then gives it workers that stay, and its share of a GPU."""
+        return False
+
+    @property
     def surveys(self) -> bool:
         return type(self).survey is not Stage.survey
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import html
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typecase.app.ablate.printing import arm_rows, correlation_rows, doubts, task_rows
 from typecase.app.charts.parts import bare
 from typecase.app.charts.style import BLUE, INK, RULE, SETS, SOFT, drawn, need_matplotlib, new_figure, short, style
 from typecase.store.atomic import write_bytes
 from typecase.store.audit.files import visible
-from typecase.train.ablation.findings import Findings
+
+if TYPE_CHECKING:
+    from typecase.train.ablation.findings import Findings
 
 PAGE = "report.html"
 _LOOK = """

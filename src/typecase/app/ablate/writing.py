@@ -10,7 +10,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -18,9 +18,10 @@ from typecase.app.options import plain
 from typecase.core.learn.bootstrap import Interval
 from typecase.errors import NeedsExtra
 from typecase.store.atomic import write_bytes
-from typecase.train.ablation.findings import ArmFinding, Findings
-from typecase.train.ablation.running import RunResult
-from typecase.train.evaluation.documents import summaries_by, summary_of
+
+if TYPE_CHECKING:
+    from typecase.train.ablation.findings import ArmFinding, Findings
+    from typecase.train.ablation.running import RunResult
 
 FINDINGS, ARMS, CURVES, CORRELATIONS, PROXIES = "findings.json", "arms.csv", "curves.csv", "correlations.csv", "proxies.csv"
 
@@ -103,6 +104,8 @@ def proxy_rows(
 
     Targets are the held sets, and the sources of the first of them where it has several.
     """
+    from typecase.train.evaluation.documents import summaries_by, summary_of
+
     rows = []
     for one in results:
         if one.arm not in shares:

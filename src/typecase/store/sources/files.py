@@ -1,6 +1,6 @@
 """Which files are read, under which names, in which format.
 
-    inputs     a file, a folder (all of it, at any depth), a glob, or "-" for standard input
+    inputs     a file, a folder (all of it, at any depth), a glob, a URL of one of these, or "-" for standard input
     name       the path below the folder or below the fixed part of the glob; the bare name of a named file
     order      by the bytes of the name, whatever order the file system gives
     format     by the extension below .gz or .zst, unless it is given
@@ -9,7 +9,7 @@ Two files of the same name get as many of their folders in front as tell them ap
 or through a link, is read once, under the name that was found first.
 Names and contents, never places or times, make the identity of an input. Files whose name begins with a dot are left
 out of folders. Standard input is copied to a temporary file first, since its identity is its content: to resume, pipe
-the same bytes in again.
+the same bytes in again. What lies behind a URL is copied likewise; see `store.urls`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from typecase.errors import FixInput, NotFound
 from typecase.store.atomic import content_hash
 from typecase.store.sources.rows import UNKNOWN_FORMAT, UNREADABLE
 from typecase.store.sources.streams import SUFFIXES
+from typecase.store.urls import fetched, is_url
 
 STDIN = "-"
 FORMATS = {
@@ -167,6 +168,9 @@ def _matches(item: str) -> Iterator[_Found]:
     path = _absolute(item)
     if item == STDIN:
         yield _Found.of(_spooled_stdin(), "stdin", explicit=True)
+    elif is_url(item):
+        for copy, name in fetched(item):
+            yield _Found.of(str(copy), name, explicit=item.endswith(f"/{name}"))
     elif path.is_dir():
         yield from _walk(str(path), "", ())
     elif os.path.lexists(path):
