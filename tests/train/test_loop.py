@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -289,3 +290,18 @@ def test_bfloat16_learns_as_float32_does(words: Path, whole: TrainedRun, tmp_pat
     done = train(words, tmp_path / "run", SHAPE, small_plan(dtype=dtype), device="cpu")
     assert done.losses == pytest.approx(whole.losses, rel=0.02) and done.losses != whole.losses
     assert load_model(done.path).embedding.weight.dtype == torch.float32
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None and shutil.which("clang++") is None, reason="torch.compile needs a compiler")
+def test_compiled_kernels_learn_the_same(words: Path, whole: TrainedRun, tmp_path: Path) -> None:
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    done = train(words, tmp_path / "run", SHAPE, small_plan(compile=True), validation=words, device="cpu")
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] >= 1
+    assert done.losses == pytest.approx(whole.losses, rel=1e-5)
+
+
+def test_a_validation_set_that_is_shorter_than_the_warm_up_is_looked_at(words: Path, tmp_path: Path) -> None:
+    done = train(words, tmp_path / "run", SHAPE, small_plan(8, warmup=6, eval_samples=4), validation=words, device="cpu")
+    assert done.validation is not None

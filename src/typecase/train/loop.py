@@ -118,7 +118,7 @@ def _validation(named: Path | str, tokens: Path | str, shape: ModelShape, plan: 
         from typecase.train.batches import open_order
 
         return Course(open_order(tokens, shape.context, plan, order, split=split), shape.vocab)
-    return open_course(named, shape, replace(plan, steps=plan.eval_samples, batch=1))
+    return open_course(named, shape, replace(plan, steps=plan.eval_samples, batch=1, warmup=0))
 
 
 class _Loop:
