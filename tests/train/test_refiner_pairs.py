@@ -51,6 +51,26 @@ def test_twins_teach_the_lines_that_go(tmp_path: Path) -> None:
     assert manifest.counts["twins"] == manifest.counts["pairs"] == 1
 
 
+def test_of_a_folder_of_twins_only_those_that_are_taught_are_read(tmp_path: Path) -> None:
+    write_twins(tmp_path / "train.jsonl.zst", [Twin(PAGE, (0, 4), "plain", "hugo", "pkg", "a.html", "MIT")])
+    write_twins(tmp_path / "held.jsonl.zst", [Twin(PAGE + "More.\n", (0, 4), "plain", "held", "pkg", "b.html", "MIT")])
+    (tmp_path / "peers.jsonl.zst").write_bytes(b"no twins at all")
+    collect_pairs([("twins", tmp_path)], tmp_path / "out")
+    assert only(read_pairs(tmp_path / "out").pairs).source == "hugo"
+    (tmp_path / "train.jsonl.zst").unlink()
+    with pytest.raises(NotFound, match=r"train\.jsonl\.zst"):
+        collect_pairs([("twins", tmp_path)], tmp_path / "none")
+
+
+def test_twins_that_a_guard_would_leave_as_they_are_teach_nothing(tmp_path: Path) -> None:
+    menu = "".join(f"An entry of a menu, number {n} of many\n" for n in range(40))
+    write_twins(tmp_path / "train.jsonl.zst", [Twin(menu + BODY, tuple(range(40)), "plain", "hugo", "pkg", "a.html", "MIT")])
+    manifest = collect_pairs([("twins", tmp_path)], tmp_path / "out")
+    assert not read_pairs(tmp_path / "out").pairs and manifest.balance is not None
+    ((reason, number),) = manifest.balance.removed.items()
+    assert reason.startswith("guarded: G_") and number == manifest.balance.entered == 1
+
+
 def test_texts_are_aligned_and_what_is_no_deletion_is_counted(tmp_path: Path) -> None:
     rows = [
         {"noisy": PAGE, "clean": BODY, "source": "site"},

@@ -1,6 +1,7 @@
 """Refiner pairs: texts with the programs that they deserve, from five kinds of evidence, as one set to learn from.
 
-    twins    pages with the lines that are no content (store/twins)                    -> remove_lines
+    twins    pages with the lines that are no content (store/twins): a file, or a      -> remove_lines
+             folder's train.jsonl.zst; its held-out pages are never taught
     texts    JSON lines {noisy, clean, source?}, aligned (core/program/deletions)      -> remove_lines, remove_str
     log      JSON lines {text, injected: [[start, stop], …], source?}, in characters   -> the same, of what was injected
     rules    a folder of documents; what the rules of the base install would do        -> removals, keep or drop
@@ -9,8 +10,9 @@
     out/ pairs.jsonl.zst   {id, source, kind, text, program, decision}     manifest.json   in = kept + removed + quarantined
 
 `program` is null where only the document was judged, `decision` (keep, drop) where only its lines were. Only removals are
-taught: statements that mend characters are left out. A pair without a program is counted with its reason; the same text
-twice counts once. Equal inputs give equal bytes. Price: one pass over the evidence; about 1 ms a page that is aligned.
+taught: statements that mend characters are left out, and so is a program that the guards would refuse. A pair without a
+program is counted with its reason; the same text twice counts once. Equal inputs give equal bytes. Price: one pass over the
+evidence; about 1 ms a page that is aligned.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -27,8 +29,10 @@ import pyarrow as pa
 
 from typecase.core.balance import Balance
 from typecase.core.program.deletions import NoDeletion, deletions
+from typecase.core.program.guards import STRICT, GuardPolicy
 from typecase.core.program.language import Program, keep_all, remove_lines, show, text_hash
 from typecase.core.program.parse import parse
+from typecase.core.program.run import run
 from typecase.core.twins.marks import ranges_of
 from typecase.errors import AlreadyExists, BadQuery, CorruptStore, NotFound
 from typecase.store import atomic
@@ -37,15 +41,17 @@ from typecase.store.lineage import artifact_at, parents_of
 from typecase.store.manifest import NAME as MANIFEST
 from typecase.store.manifest import FileEntry, Manifest, digest, library_versions, read_manifest, write_manifest
 from typecase.store.shards import read_groups
-from typecase.store.twins import read_twins
+from typecase.store.twins import TRAIN, read_twins
 
 Kind = Literal["twins", "texts", "log", "rules", "run"]
 Decision = Literal["keep", "drop"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 PAIRS: Final = "pairs.jsonl.zst"
-STAGE, VERSION = "refiner pairs", 1
+STAGE, VERSION = "refiner pairs", 2
 _REMOVALS = ("remove_lines", "remove_str")
 _BATCH = 64
+_POLICY: Final[GuardPolicy] = replace(STRICT, nth=True, protected=())
+"""Evidence needs no confidence of its own to remove a protected line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +134,14 @@ def pair_of(source: str, kind: str, text: str, program: Program | None, decision
 
 
 def _from_twins(path: Path) -> Iterator[Found]:
-    files = sorted(path.glob("*.jsonl.zst")) if path.is_dir() else [path]
-    if not files:
-        raise NotFound(f"no twins in {path}: give a .jsonl.zst file of twins, or their folder")
-    for file in files:
-        for twin in read_twins(file):
-            ranges = tuple(remove_lines(first, last) for first, last in ranges_of(twin.gone))
-            yield pair_of(twin.generator, "twins", twin.text, Program(ranges or (keep_all(),)), None)
+    """Pages of a file; of a folder those that are taught, so that a family held out stays unseen."""
+    file = path / TRAIN if path.is_dir() else path
+    if not file.is_file():
+        raise NotFound(f"no twins in {path}: give a .jsonl.zst file of twins, or a folder with {TRAIN}")
+    for twin in read_twins(file):
+        ranges = tuple(remove_lines(first, last) for first, last in ranges_of(twin.gone))
+        program = Program(ranges or (keep_all(),))
+        yield _guarded(program, twin.text) or pair_of(twin.generator, "twins", twin.text, program, None)
 
 
 def _from_texts(path: Path) -> Iterator[Found]:
@@ -175,7 +182,8 @@ def _from_rules(path: Path) -> Iterator[Found]:
             for document, proposal in zip(batch, rules.propose([one.text for one in batch]), strict=True):
                 drop = getattr(proposal.decision, "name", None) == "drop_doc"
                 program = None if drop else _removals(proposal.program)
-                yield pair_of(document.source, "rules", document.text, program, "drop" if drop else "keep")
+                refused = None if program is None else _guarded(program, document.text)
+                yield refused or pair_of(document.source, "rules", document.text, program, "drop" if drop else "keep")
 
 
 def _from_run(path: Path) -> Iterator[Found]:
@@ -202,6 +210,15 @@ def _said(source: str, text: str, row: Mapping[str, Any]) -> Found:
     if not isinstance(program, Program) or program.faults:
         return "a program that cannot be read"
     return pair_of(source, "run", text, _removals(program), "keep" if row["decision"] == "keep" else None)
+
+
+def _guarded(program: Program, text: str) -> str | None:
+    """Why a guard refuses the program or a statement of it; None where it runs as it stands."""
+    outcome = run(program, text, _POLICY)
+    if outcome.status not in ("edited", "kept"):
+        return f"guarded: {outcome.reason}"
+    refused = next((verdict.code for verdict in outcome.verdicts if verdict.code.startswith(("E_", "G_"))), None)
+    return None if refused is None else f"guarded: {refused}"
 
 
 def _removals(program: Program) -> Program:
