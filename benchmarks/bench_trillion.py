@@ -34,18 +34,17 @@ BLOCK, CONTEXT, READS, DOCUMENTS = 1 << 22, 4096, 100_000, 1_000
 
 
 def write_lengths(folder: Path, documents: int) -> tuple[Any, Any]:
-    """Lengths int32 and starts uint64 of so many documents, on disk, mapped."""
-    sizes = np.memmap(folder / f"lengths-{documents}", np.int32, "w+", shape=(documents,))
-    starts = np.memmap(folder / f"starts-{documents}", np.uint64, "w+", shape=(documents,))
-    at = 0
-    for first in range(0, documents, BLOCK):
-        dice = np.random.default_rng([SEED, first])
-        own = np.clip(np.exp(dice.normal(6.4, 1.0, min(BLOCK, documents - first))), 1, 200_000).astype(np.int32)
-        sizes[first : first + len(own)] = own
-        ends = np.cumsum(own, dtype=np.int64) + at
-        starts[first : first + len(own)] = ends - own
-        at = int(ends[-1])
-    return sizes, starts
+    """Lengths int32 and starts uint64 of so many documents, written block by block, then mapped."""
+    at, names = 0, (folder / f"lengths-{documents}", folder / f"starts-{documents}")
+    with names[0].open("wb") as lengths, names[1].open("wb") as starts:
+        for first in range(0, documents, BLOCK):
+            dice = np.random.default_rng([SEED, first])
+            own = np.clip(np.exp(dice.normal(6.4, 1.0, min(BLOCK, documents - first))), 1, 200_000).astype(np.int32)
+            ends = np.cumsum(own, dtype=np.int64) + at
+            lengths.write(own.data)
+            starts.write((ends - own).astype(np.uint64).data)
+            at = int(ends[-1])
+    return np.memmap(names[0], np.int32, "r"), np.memmap(names[1], np.uint64, "r")
 
 
 def keyed(sizes: Any, starts: Any) -> tuple[float, float, float]:

@@ -35,7 +35,7 @@ def test_every_block_runs(page: Path, tmp_path: Path) -> None:
         pytest.skip("a page without commands")
     shutil.copytree(ROOT / "examples" / "corpus", tmp_path / "corpus")
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, f"{page.name}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
 

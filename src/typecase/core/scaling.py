@@ -24,8 +24,8 @@ Z = 1.959963984540054
 @dataclass(frozen=True, slots=True)
 class StageSample:
     """One stage as it was measured: documents, bytes of text and tokens (None where none are counted) in and out,
-    core-seconds that any number of cores can share, seconds that one core takes alone, seconds that do not grow, and FLOPs of
-    models."""
+    core-seconds that any number of cores can share, seconds that one core takes alone, seconds that do not grow, FLOPs of
+    models, and bytes of a token on disk (None where none are written)."""
 
     stage: str
     documents_in: int
@@ -37,6 +37,7 @@ class StageSample:
     serial: float
     fixed: float = 0.0
     flops: float = 0.0
+    token_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def wilson(kept: int, entered: int) -> tuple[float, float]:
     share, z2 = kept / entered, Z * Z
     middle = (share + z2 / (2 * entered)) / (1 + z2 / entered)
     half = Z * sqrt(share * (1 - share) / entered + z2 / (4 * entered * entered)) / (1 + z2 / entered)
-    return max(0.0, middle - half), min(1.0, middle + half)
+    return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))  # rounding aside, the share lies within
 
 
 def plan_of(samples: Sequence[StageSample], documents_out: float, machines: Machines) -> Plan:

@@ -201,10 +201,11 @@ def forget() -> None:
 
 
 def described(refiner: Refiner) -> dict[str, Any]:
-    """What the manifest says of a refiner; `parameters`, where it tells them, are what FLOPs are counted from."""
-    told = {"name": refiner.name, "version": refiner.version, "fingerprint": refiner.fingerprint}
-    parameters = getattr(refiner, "parameters", None)
-    return told if parameters is None else {**told, "parameters": int(parameters)}
+    """What the manifest says of a refiner; `parameters`, and `document_parameters` of a model of its own for documents, are
+    what FLOPs are counted from, where it tells them."""
+    told: dict[str, Any] = {"name": refiner.name, "version": refiner.version, "fingerprint": refiner.fingerprint}
+    sizes = {name: getattr(refiner, name, None) for name in ("parameters", "document_parameters")}
+    return told | {name: int(size) for name, size in sizes.items() if size is not None}
 
 
 @dataclass(slots=True)

@@ -94,6 +94,7 @@ def _row(proposal: Proposal, origins: dict[Origin, int]) -> dict[str, Any]:
         "answers": [_answer(a) for a in proposal.answers],
         "rejected": proposal.rejected,
         "scores": {name: None if value is None else float(value) for name, value in proposal.scores.items()},
+        "decided": [proposal.decided_in, proposal.decided_out],
     }
 
 
@@ -119,7 +120,7 @@ def _proposal(row: dict[str, Any], origins: Sequence[Origin]) -> Proposal:
     faults = tuple(Refusal(*entry) for entry in row["faults"])
     answers = tuple(Answer(a[0], a[1], tuple(Refusal(*r) for r in a[2]), *a[3:]) for a in row["answers"])
     program = Program(tuple(statement(entry) for entry in row["program"]), faults, row["text_hash"])
-    return Proposal(program, decision, answers, row["rejected"], row["scores"])
+    return Proposal(program, decision, answers, row["rejected"], row["scores"], *row.get("decided", ()))
 
 
 @dataclass(slots=True)

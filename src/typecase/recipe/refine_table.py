@@ -139,6 +139,9 @@ class Notes:
         self.counts["asked"] += 1
         for name in ("calls", "rejected", "tokens_in", "tokens_out"):
             self.counts[name] += row[name]
+        if said.decided_in or said.decided_out:
+            self.counts["decided_in"] += said.decided_in
+            self.counts["decided_out"] += said.decided_out
         self.counts["truncated"] += sum(answer.truncated for answer in said.answers)
         if row["decision"]:
             self.counts[f"decision:{row['decision']}"] += 1
@@ -160,8 +163,8 @@ def _said(settled: Settled) -> dict[str, Any]:
         "rejected": said.rejected,
         "refusals": orjson.dumps(settled.refusals).decode(),
         "answers": orjson.dumps([[a.rows, a.truncated, a.raw] for a in said.answers]).decode(),
-        "tokens_in": sum(a.tokens_in for a in said.answers),
-        "tokens_out": sum(a.tokens_out for a in said.answers),
+        "tokens_in": said.decided_in + sum(a.tokens_in for a in said.answers),
+        "tokens_out": said.decided_out + sum(a.tokens_out for a in said.answers),
     }
 
 

@@ -14,7 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from typecase.core.program.flops import refining_flops
+import numpy as np
+
+from typecase.core.program.flops import stages_of
 from typecase.core.scaling import StageSample
 from typecase.engine.local import Local
 from typecase.recipe.progress import Phase
@@ -84,7 +86,7 @@ def _sample(artifact: Artifact, clock: Clock, alone: float, workers: int) -> Sta
         kept = entered = before or max(1, clock.documents)
     return StageSample(
         manifest.stage, max(1, entered), kept, clock.size_bytes or bytes_out, bytes_out, counts.get("tokens"),
-        clock.seconds * workers, alone, 0.0, _flops(manifest),
+        clock.seconds * workers, alone, 0.0, _flops(manifest), _token_bytes(manifest),
     )  # fmt: skip
 
 
@@ -94,7 +96,12 @@ def _documents(manifest: Manifest, folder: Path) -> int:
     return 0 if parent is None else int(read_manifest(folder / parent.path).counts.get("documents", 0))
 
 
+def _token_bytes(manifest: Manifest) -> int | None:
+    """Bytes of an id in the token set that was written, by its tokenizer's largest."""
+    name = (manifest.decision or {}).get("dtype") if manifest.kind == "tokens" else None
+    return None if name is None else int(np.dtype(name).itemsize)
+
+
 def _flops(manifest: Manifest) -> float:
-    """2 N (tokens read + written) of a refiner whose size and tokens are told (Kaplan et al. 2020); 0 where they are not."""
-    counts = manifest.counts
-    return refining_flops(int(counts.get("parameters", 0)), int(counts.get("tokens_in", 0)), int(counts.get("tokens_out", 0)))
+    """2 N (tokens read + written) of both stages of a refiner (Kaplan et al. 2020); 0 where its size is not told."""
+    return sum(one.flops for one in stages_of(manifest.params.get("refiner") or {}, manifest.counts))

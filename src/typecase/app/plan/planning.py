@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 
 from typecase.app.plan.measuring import measure
@@ -19,9 +20,10 @@ from typecase.recipe.recipe import Recipe
 from typecase.recipe.select import Select
 
 _SHORT_SECONDS = 2.0
-_ROWS, _FILES = 1 << 36, 1 << 27
+_ROWS, _SEQUENCES, _SHARD = 1 << 36, (1 << 31) - 1, (1 << 31) - 1
+_CONTEXT, _LARGE_TABLES = 4096, 1e9
 _TEXTS = ("ingest", "refine", "dedup", "select")
-_IDX_BYTES, _TOKEN_BYTES, _INDEX_BYTES = 20, 2, 4.54
+_IDX_BYTES, _INDEX_BYTES = 20, 4.54
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ def make_plan(
     last = plan.stages[-1]
     tokens = last.tokens_out
     flops = training_flops(parameters, tokens) if parameters is not None and tokens is not None else None
-    return Planned(plan, tuple(samples), wish, machines, _disk(plan), tuple(_notes(plan, samples, recipe)), parameters, flops)
+    notes = (*_notes(plan, samples, recipe), *_limits(plan))
+    return Planned(plan, tuple(samples), wish, machines, _disk(plan, samples[-1].token_bytes), notes, parameters, flops)
 
 
 def _measured(recipe: Recipe, share: float, workers: int, work: Path | None) -> list[StageSample]:
@@ -85,19 +88,19 @@ def _smaller(recipe: Recipe, share: float) -> Recipe:
     return Recipe(recipe.name, *stages)
 
 
-def _disk(plan: Plan) -> dict[str, float]:
-    """Bytes of what stays, by rule: text before compression, 2 bytes a token, 20 a sequence, and those of a search index."""
+def _disk(plan: Plan, token_bytes: int | None) -> dict[str, float]:
+    """Bytes of what stays, by rule: text before compression, ids, 20 bytes a sequence, and those of a search index."""
     found = {f"{one.stage}, text": one.bytes_out for one in plan.stages if one.stage in _TEXTS}
     last = plan.stages[-1]
-    if last.tokens_out is not None:
-        found["tokens (.bin, uint16)"] = last.tokens_out * _TOKEN_BYTES
+    if last.tokens_out is not None and token_bytes is not None:
+        found[f"tokens (.bin, {'uint16' if token_bytes == 2 else 'int32'})"] = last.tokens_out * token_bytes
         found["index of sequences (.idx)"] = last.documents_out * _IDX_BYTES
         found["search index, if wished"] = last.tokens_out * _INDEX_BYTES
     return found
 
 
 def _notes(plan: Plan, samples: Sequence[StageSample], recipe: Recipe) -> list[str]:
-    """What to know before this is believed, and the limits that are met."""
+    """What to know before this is believed."""
     notes = []
     short = [one.stage for one in samples if one.parallel + one.serial + one.fixed < _SHORT_SECONDS]
     if short:
@@ -105,12 +108,33 @@ def _notes(plan: Plan, samples: Sequence[StageSample], recipe: Recipe) -> list[s
         notes.append(f"measured for less than {_SHORT_SECONDS:g} s, so start-up weighs in: {said}; measure a larger sample")
     serial = [one for one in plan.stages if one.serial > 0.2 * plan.seconds]
     notes += [f"{one.stage} decides on one core for {one.serial / max(plan.seconds, 1e-9):.0%} of the time" for one in serial]
-    first = plan.stages[0]
-    if first.documents_in > _ROWS:
-        notes.append(f"{first.documents_in:,.0f} rows in one file cannot be ordered (limit 2^36): divide the files")
     if any(isinstance(stage, Select) for stage in recipe.stages):
         notes.append("a selection keeps the share that it kept of the sample: give its budget in proportion")
     spread = max((one.high / one.low for one in plan.stages if one.low > 0), default=1.0)
     if spread > 1.5:
         notes.append(f"the ratios of so small a sample leave a factor of {spread:.1f} in what must enter: measure a larger one")
+    return notes
+
+
+def _limits(plan: Plan) -> list[str]:
+    """The limits of formats and of memory that are met at this size."""
+    first, last, notes = plan.stages[0], plan.stages[-1], []
+    if first.documents_in > _ROWS:
+        notes.append(f"{first.documents_in:,.0f} rows in one file cannot be ordered (limit 2^36): divide the files")
+    if last.tokens_out is None:
+        return notes
+    if last.documents_out > _SEQUENCES:
+        sets = ceil(last.documents_out / _SEQUENCES)
+        notes.append(
+            f"GPT-NeoX and Megatron number the documents of a set by int32, and {last.documents_out:,.0f} are more:"
+            f" build {sets:,} sets and blend them"
+        )
+    tables = 4.0 * last.documents_out + 12.0 * last.tokens_out / _CONTEXT
+    if tables > _LARGE_TABLES:
+        notes.append(
+            f"the tables of a Megatron or GPT-NeoX order take {tables / 1e9:,.1f} GB an epoch at {_CONTEXT:,} tokens a sample;"
+            " the keyed order has none"
+        )
+    if last.tokens_out > _SHARD:
+        notes.append(f"a search index would be {ceil(last.tokens_out / _SHARD):,} shards or more, of 2^31 - 1 tokens at most")
     return notes

@@ -96,9 +96,12 @@ def statistics_lines(found: Statistics) -> list[str]:
     lines += _program_lines(found.programs)
     if found.flops is not None:
         cost = found.flops
+        tokens = cost.tokens_in + cost.tokens_out
+        alike = cost.flops == 2 * cost.parameters * tokens
+        how = f"= 2 · {cost.parameters:,} parameters · {tokens:,} tokens" if alike else f"of two models on {tokens:,} tokens"
         lines += [
             "",
-            f"cost: {cost.flops:.2e} FLOPs = 2 · {cost.parameters:,} parameters · {cost.tokens_in + cost.tokens_out:,} tokens;"
+            f"cost: {cost.flops:.2e} FLOPs {how};"
             f" the training of {cost.trained_parameters / 1e9:.1f} B parameters on {cost.training_tokens:,.0f} tokens",
         ]
     for title, tops in (("lines", found.top_lines), ("strings", found.top_strings)):

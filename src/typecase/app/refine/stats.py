@@ -23,7 +23,7 @@ import duckdb
 
 from typecase.app.refine.refining import Run, open_run, rerun
 from typecase.core.lines import line_table
-from typecase.core.program.flops import refining_flops, training_tokens
+from typecase.core.program.flops import stages_of, training_tokens
 from typecase.core.program.language import Program
 from typecase.core.program.run import Outcome
 from typecase.core.program.statistics import BUCKETS, Lengths, bucket_names, lengths_of, removed_lines
@@ -87,8 +87,8 @@ class Programs:
 
 @dataclass(frozen=True, slots=True)
 class Flops:
-    """What the refiner cost: `flops` = 2 · parameters · (tokens_in + tokens_out), and on how many tokens a model of
-    `trained_parameters` could be trained for that."""
+    """What the refiner cost: `flops` = 2 · parameters · tokens, summed over its stages, and on how many tokens a model of
+    `trained_parameters` could be trained for that. Tokens are those of all stages, `parameters` of the largest model."""
 
     parameters: int
     tokens_in: int
@@ -248,12 +248,12 @@ def _named(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
 
 
 def _flops(params: Mapping[str, Any], counts: Mapping[str, int], trained: int) -> Flops | None:
-    parameters = (params["refiner"] or {}).get("parameters")
-    if not parameters:
+    stages = stages_of(params["refiner"] or {}, counts)
+    if not stages:
         return None
-    read, wrote = counts.get("tokens_in", 0), counts.get("tokens_out", 0)
-    cost = refining_flops(parameters, read, wrote)
-    return Flops(parameters, read, wrote, cost, trained, training_tokens(cost, trained))
+    cost = sum(one.flops for one in stages)
+    read, wrote = sum(one.read for one in stages), sum(one.written for one in stages)
+    return Flops(max(one.parameters for one in stages), read, wrote, cost, trained, training_tokens(cost, trained))
 
 
 def _largest(connection: duckdb.DuckDBPyConnection, run: Run, top: int) -> list[Deletion]:

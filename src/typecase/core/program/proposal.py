@@ -30,7 +30,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a refiner says of a document. `scores` are what the decision was made from (name -> value or None)."""
+    """What a refiner says of a document. `scores` are what the decision was made from (name -> value or None); `decided_in`
+    and `decided_out` are the tokens that its model read and wrote for it, those of the answers not among them."""
 
     program: Program = field(default_factory=Program)
     decision: Statement | Refusal | None = None
@@ -38,6 +39,8 @@ class Proposal:
     rejected: int = 0
     """Chunks whose answer edits nothing: no program, cut off, or at fault too often."""
     scores: Mapping[str, float | None] = field(default_factory=dict)
+    decided_in: int = 0
+    decided_out: int = 0
 
     @property
     def drops(self) -> bool:

@@ -21,7 +21,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import repeat
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from typecase.core.program.chunks import Chunk
 from typecase.core.program.decoding import OPERATIONS, Automaton
@@ -136,15 +136,17 @@ class LMRefiner:
     def fingerprint(self) -> str:
         """Of the models, the form and the settings."""
         models = [lm.fingerprint if lm is not None else None for lm in (self.chunk, self.document)]
-        return fingerprint_of("lm-refiner", 1, self._name, self._version, models, self.form.fingerprint, asdict(self.settings))
+        return fingerprint_of("lm-refiner", 2, self._name, self._version, models, self.form.fingerprint, asdict(self.settings))
 
     @property
     def parameters(self) -> int | None:
         """Of the chunk model, or of the document model alone; None where they are not known."""
-        own: Any = self.chunk if self.chunk is not None else self.document
-        while own is not None and not hasattr(own, "parameters"):
-            own = getattr(own, "lm", None)
-        return None if own is None else int(own.parameters)
+        return _parameters(self.chunk if self.chunk is not None else self.document)
+
+    @property
+    def document_parameters(self) -> int | None:
+        """Of the model that decides; None where there is none, or its size is not known."""
+        return _parameters(self.document)
 
     def close(self) -> None:
         """Closes the answer caches of the models; the refiner is not used again."""
@@ -156,23 +158,23 @@ class LMRefiner:
     def propose(self, texts: Sequence[str]) -> list[Proposal]:
         """See the module; empty texts are not asked about."""
         decisions = self._decide([clean(text) for text in texts])
-        going = [k for k, text in enumerate(texts) if text.strip() and not _drops(decisions[k][0])]
+        going = [k for k, text in enumerate(texts) if text.strip() and not _drops(decisions[k].made)]
         sheets = {k: self._sheet(texts[k]) for k in going} if self.chunk is not None else {}
         said = self._say(list(sheets.values()))
         proposals = []
-        for k, (decision, scores) in enumerate(decisions):
-            if k not in sheets:
-                proposals.append(Proposal(decision=decision, scores=scores))
-                continue
-            own = [next(said) for _ in sheets[k].chunks]
-            proposals.append(proposal_of(sheets[k], own, decision, scores, self.settings.policy))
+        for k, (decision, scores, read, wrote) in enumerate(decisions):
+            made = Proposal(decision=decision, scores=scores)
+            if k in sheets:
+                own = [next(said) for _ in sheets[k].chunks]
+                made = proposal_of(sheets[k], own, decision, scores, self.settings.policy)
+            proposals.append(replace(made, decided_in=read, decided_out=wrote))
         return proposals
 
     # The document stage.
 
-    def _decide(self, texts: Sequence[str]) -> list[tuple[Statement | Refusal | None, dict[str, float | None]]]:
-        """The decision and its scores for each text."""
-        none: tuple[Statement | Refusal | None, dict[str, float | None]] = (None, {})
+    def _decide(self, texts: Sequence[str]) -> list[_Decision]:
+        """The decision for each text."""
+        none = _Decision(None, {})
         if self.document is None:
             return [none] * len(texts)
         asked = [k for k, text in enumerate(texts) if text.strip()]
@@ -180,7 +182,7 @@ class LMRefiner:
         decided = dict(zip(asked, found([texts[k] for k in asked]), strict=True))
         return [decided.get(k, none) for k in range(len(texts))]
 
-    def _decide_by_odds(self, texts: Sequence[str]) -> Iterator[tuple[Statement | Refusal, dict[str, float | None]]]:
+    def _decide_by_odds(self, texts: Sequence[str]) -> Iterator[_Decision]:
         assert self.document is not None
         looks = [self._looks(text) for text in texts]
         prompts = [self.form.document_prompt(part) for parts in looks for part, _ in parts]
@@ -188,27 +190,29 @@ class LMRefiner:
         for parts in looks:
             found = [(next(results), tokens) for _, tokens in parts]
             told = [(own, tokens) for own, tokens in found if isinstance(own, Choices)]
+            read = sum(own.prompt_tokens + int(own.num_tokens.sum()) for own, _ in told)
             if len(told) < len(found):
                 failure = next(own for own, _ in found if isinstance(own, Failure))
-                yield _undecided(failure), {"drop_log_odds": None}
+                yield _Decision(_undecided(failure), {"drop_log_odds": None}, read)
                 continue
             total = sum(tokens for _, tokens in told)
             odds = sum(float(own.logprobs[1] - own.logprobs[0]) * tokens for own, tokens in told) / total
             chance = 1 / (1 + math.exp(-abs(odds)))
             origin = replace(self._origin, confidence=chance)
             made = drop_doc(origin=origin) if odds > self.settings.threshold else keep_doc(origin=origin)
-            yield made, {"drop_log_odds": odds}
+            yield _Decision(made, {"drop_log_odds": odds}, read)
 
-    def _decide_as_prox(self, texts: Sequence[str]) -> Iterator[tuple[Statement | Refusal, dict[str, float | None]]]:
+    def _decide_as_prox(self, texts: Sequence[str]) -> Iterator[_Decision]:
         """As published: a short answer is generated, and "drop" anywhere in it drops. The head alone is shown."""
         assert self.document is not None
         heads = [self._looks(text, one=True)[0][0] for text in texts]
         prompts = [self.form.document_prompt(head) for head in heads]
         for own in self.document.generate(prompts, max_tokens=48, seed=0) if prompts else ():
             if isinstance(own, Failure):
-                yield _undecided(own), {}
+                yield _Decision(_undecided(own), {})
                 continue
-            yield keep_doc(origin=self._origin) if prox_keeps(own.text) else drop_doc(origin=self._origin), {}
+            made = keep_doc(origin=self._origin) if prox_keeps(own.text) else drop_doc(origin=self._origin)
+            yield _Decision(made, {}, own.prompt_tokens, own.completion_tokens)
 
     def _looks(self, text: str, *, one: bool = False) -> list[tuple[str, int]]:
         """The parts of a document that are shown, with their tokens: all of it, or head, middle and tail."""
@@ -288,6 +292,23 @@ class LMRefiner:
         if isinstance(program, Program) and not program.statements and not program.faults:
             return Refusal("E_EMPTY", 0, 0, "the answer holds no statement")
         return program
+
+
+class _Decision(NamedTuple):
+    """What was decided of a document, from which scores, and the tokens that were read and written for it."""
+
+    made: Statement | Refusal | None
+    scores: dict[str, float | None]
+    read: int = 0
+    wrote: int = 0
+
+
+def _parameters(lm: LM | None) -> int | None:
+    """What the model, or the one that it stands before, tells of its size."""
+    own: Any = lm
+    while own is not None and not hasattr(own, "parameters"):
+        own = getattr(own, "lm", None)
+    return None if own is None else int(own.parameters)
 
 
 def _drops(decision: Statement | Refusal | None) -> bool:
