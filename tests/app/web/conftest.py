@@ -36,7 +36,7 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
-_DIRECT = "from typecase.app.commands.serve import serve_command\nserve_command()"
+_DIRECT = "from typecase.app.cli import main; import sys; main(['serve', *sys.argv[1:]])"
 
 
 @dataclass(frozen=True)
