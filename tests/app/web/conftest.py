@@ -122,9 +122,9 @@ def editable(served: Path, tmp_path: Path) -> Iterator[Here]:
         yield started
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """Debian's browser with an empty profile."""
+    """Debian's browser with an empty profile; it ends with its module, for its event loop would stay open in this process."""
     playwright = pytest.importorskip("playwright.sync_api")
     if not CHROMIUM.exists():
         pytest.skip("no chromium: apt-get install chromium")

@@ -211,7 +211,7 @@ def test_copies_and_downloads(here: Here, browser_page: Any) -> None:
     page.get_by_text("documents in docs").wait_for()
     page.get_by_role("button", name="Copy as Python").click()
     page.get_by_text("copied as Python").wait_for()
-    assert "import typecase as tc" in page.evaluate("navigator.clipboard.readText()")
+    page.wait_for_function("async () => (await navigator.clipboard.readText()).includes('import typecase as tc')")
     with page.expect_download() as coming:
         page.get_by_role("link", name="Download as csv").click()
     text = Path(coming.value.path()).read_text(encoding="utf-8")
