@@ -309,12 +309,13 @@ def test_the_refiner_is_loaded_once_a_process_and_not_where_workers_load_it(
 def test_a_real_model_refines_and_resumes(tmp_path: Path, docs_artifact: Docs, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
     from tests.lm.tiny import make_tiny
+    from typecase.lm.refine.refiner_lm import LMRefiner
 
     make_tiny(tmp_path / "refiner" / "model")
     (tmp_path / "refiner" / "refiner.toml").write_text(
         'kind = "lm"\nstages = ["document", "chunk"]\nbudget = 60\nmax_tokens = 24\n[model]\npath = "model"\ndevice = "cpu"\n'
     )
-    monkeypatch.setattr(refining, "BATCH_DOCS", 2)
+    monkeypatch.setattr(LMRefiner, "batch_docs", 2)
     stage, given = Refine(refiner=str(tmp_path / "refiner")), {"docs": docs_artifact(make_documents(TEXTS[-8:]), 2)}
     whole = run_stage(stage, given, tmp_path / "whole")
     counts = whole.manifest.counts
