@@ -182,7 +182,8 @@ def field(
     area: bool = False,
     placeholder: str = "",
 ) -> ui.input | ui.textarea:
-    """A field that sets `name` of the state when Enter is pressed (Ctrl+Enter in an area), or it is left."""
+    """A field that sets `name` of the state when Enter is pressed or it is left; in an `area`
+    Shift+Enter begins a line."""
     make: Any = ui.textarea if area else ui.input
     box: Any = make(label=label, value=_text(getattr(view.query, name)), placeholder=placeholder)
 
@@ -195,11 +196,35 @@ def field(
         if fresh != getattr(view.query, name):
             await view.go(**{name: fresh, **_first(view)})
 
-    box.on("keydown.ctrl.enter" if area else "keydown.enter", done)
+    if area:
+        box.on(
+            "keydown",
+            done,
+            args=[],
+            js_handler="(e) => { if (e.key === 'Enter' && !e.shiftKey) { e.preventDefault(); emit(); } }",
+        )
+        box.props("autogrow")
+    else:
+        box.on("keydown.enter", done)
     box.on("blur", done)
     box.props(f'dense outlined aria-label="{escape(label)}"').style(f"width:{width}")
     view.on_state(lambda query: box.set_value(_text(getattr(query, name))))
     return box  # type: ignore[no-any-return]
+
+
+def whole(text: str) -> int | None:
+    """A whole number, None for nothing."""
+    return int(text.replace(",", "")) if text.strip() else None
+
+
+def decimal(text: str) -> float | None:
+    """A number, None for nothing."""
+    return float(text.replace(",", "")) if text.strip() else None
+
+
+def visible(text: str) -> str:
+    """A token's text with its blanks and line ends to be seen."""
+    return text.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥") or "∅"
 
 
 def _text(value: Any) -> str:
@@ -231,7 +256,7 @@ async def turn(view: View[Any], by: int) -> None:
     """The next or the previous page, where there is one."""
     answer = view.answered
     page = view.query.page + by
-    if answer is not None and 1 <= page <= max(1, -(-answer.total // answer.size)):
+    if answer is not None and 1 <= page <= max(1, -(-int(answer.total) // answer.size)):
         await view.go(page=page)
 
 

@@ -22,10 +22,10 @@ def controls(view: View[Any]) -> None:
         "domain": parts.suggested(view, "domain", "Domain"),
         "score": parts.suggested(view, "score", "Score"),
     }
-    parts.field(view, "low", "Score from", width="7rem", to=_number)
-    parts.field(view, "high", "Score to", width="7rem", to=_number)
-    parts.field(view, "shortest", "Tokens from", width="7rem", to=_whole)
-    parts.field(view, "longest", "Tokens to", width="7rem", to=_whole)
+    parts.field(view, "low", "Score from", width="7rem", to=parts.decimal)
+    parts.field(view, "high", "Score to", width="7rem", to=parts.decimal)
+    parts.field(view, "shortest", "Tokens from", width="7rem", to=parts.whole)
+    parts.field(view, "longest", "Tokens to", width="7rem", to=parts.whole)
     parts.field(view, "where", "Where", width="22rem", placeholder="source = 'wiki' and tokens < 2000")
     boxes["sort"] = parts.suggested(view, "sort", "Sort by")
     parts.tick(view, "down", "Large first")
@@ -141,14 +141,6 @@ async def step(view: View[Any], by: int) -> None:
     at = docs.index(view.query.doc) + by if view.query.doc in docs else (0 if by > 0 else len(docs) - 1)
     if 0 <= at < len(docs):
         await view.go(doc=docs[at])
-
-
-def _number(text: str) -> float | None:
-    return float(text.replace(",", "")) if text.strip() else None
-
-
-def _whole(text: str) -> int | None:
-    return int(text.replace(",", "")) if text.strip() else None
 
 
 KEYS = (
