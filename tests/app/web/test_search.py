@@ -1,4 +1,4 @@
-"""Search: counts and hits are those of looking, in every mode; a person asks, takes another way, and follows a hit to its step."""
+"""Search: counts and hits are those of looking, in every mode; a person asks and follows a hit to its step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.app.web.conftest import Here, shot
 from typecase.app.web.answers.search import Answer, Query, answer, command, export, python
 from typecase.app.web.catalogue import Catalogue
 from typecase.app.web.desk import Desk
-from typecase.errors import BadQuery
+from typecase.errors import BadQuery, NotFound
 from typecase.store.tokenizer.tokenizer import open_tokenizer
 from typecase.store.tokens.store import open_tokens
 
@@ -121,6 +121,13 @@ def test_hits_are_downloaded_whole(desk: Desk, tmp_path: Path) -> None:
     export(desk, Query(q=" the", size=5), tmp_path / "hits.parquet")
     told: Answer = answer(desk, Query(q=" the", size=1))
     assert pq.read_table(tmp_path / "hits.parquet").num_rows == told.total > 5
+    export(desk, Query(q=" the", steps="0:3"), tmp_path / "early.parquet")
+    assert pq.read_table(tmp_path / "early.parquet").num_rows == answer(desk, Query(q=" the", steps="0:3")).total
+
+
+def test_without_an_index_it_is_said_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="typecase index TOKENS"):
+        answer(Desk(Catalogue([tmp_path])), Query())
 
 
 def test_a_person_searches_and_follows_a_hit(here: Here, browser_page: Any) -> None:
@@ -131,7 +138,7 @@ def test_a_person_searches_and_follows_a_hit(here: Here, browser_page: Any) -> N
     page.keyboard.type("the model")
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="0 hits in tokens").wait_for()
-    page.get_by_role("link", name="the·␣model").or_(page.get_by_role("link", name="the· model")).first.wait_for()
+    page.get_by_role("row", name="the·␣model as is, shown 0", exact=True).wait_for()
     page.get_by_role("row", name="leading space").first.get_by_role("link").click()
     page.get_by_role("heading", name=re.compile(r"^[1-9]\d* hits in tokens")).wait_for()
     page.locator("mark", has_text="the model").first.wait_for()
@@ -140,9 +147,18 @@ def test_a_person_searches_and_follows_a_hit(here: Here, browser_page: Any) -> N
     deep = page.url
     page.reload()
     page.locator("mark", has_text="the model").first.wait_for()
-    assert page.url == deep and page.get_by_label("Text").input_value() == "the model"
+    assert page.url == deep and page.get_by_role("textbox", name="Text", exact=True).input_value() == "the model"
     page.get_by_role("link", name=re.compile(r"^document \d+")).first.click()
     page.get_by_role("heading", name=re.compile(r"^Document \d+")).wait_for()
+    page.go_back()
+    page.get_by_role("link", name=re.compile(r"^step \d+")).first.click()
+    page.get_by_role("heading", name=re.compile(r"Document \d+: \d+ places in training")).wait_for()
+    page.go_back()
+    box = page.get_by_role("textbox", name="Text", exact=True)
+    box.fill(" of")
+    box.press("Enter")
+    page.get_by_text("Asked as tokens").wait_for()
+    page.wait_for_url(re.compile(r"q=\+of$"))
 
 
 def test_a_fault_is_said_and_the_question_stays(here: Here, browser_page: Any) -> None:
@@ -152,4 +168,4 @@ def test_a_fault_is_said_and_the_question_stays(here: Here, browser_page: Any) -
     page.get_by_label("Where").fill("source = 'wiki'")
     page.keyboard.press("Enter")
     page.get_by_role("heading", name=re.compile("hits in tokens")).wait_for()
-    assert page.get_by_label("Text").input_value() == "model"
+    assert page.get_by_role("textbox", name="Text", exact=True).input_value() == "model"

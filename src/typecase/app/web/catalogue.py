@@ -30,6 +30,13 @@ _RUN_BYTES = 1 << 20
 _RUN = re.compile(rb"^\s*[\"']?framework[\"']?\s*[=:]\s*[\"'](gpt-neox|megatron-core|nemo|megatron-bridge|typecase)[\"']", re.M)
 _RUN_JSON = re.compile(rb"[\"']framework[\"']\s*:\s*[\"'](gpt-neox|megatron-core|nemo|megatron-bridge|typecase)[\"']")
 _LOSSES = re.compile(r"steps\.parquet|(.*[._-])?(loss|losses)\.(csv|jsonl|parquet)|(.*[._-])?(train|training)\.log", re.I)
+_MAKERS = {
+    "docs": "`typecase ingest FILES -o work/docs` makes one",
+    "tokens": "`typecase build DOCS --tokenizer NAME -o work/tokens` makes one",
+    "index": "`typecase index TOKENS -o work/index` makes one",
+    "ratings": "`typecase rate DOCS -o work/ratings` makes some",
+    "run": "a run file says how a framework reads token sets (docs/trace.md)",
+}
 _SKIPPED = frozenset(("journal", "__pycache__", "node_modules"))
 
 
@@ -105,8 +112,11 @@ class Catalogue:
         for item in fitting:
             if item.name == name:
                 return item
-        there = ", ".join(i.name for i in fitting[:12]) or "none"
-        raise NotFound(f"no {what} called {name!r} was served: there is {there}" if name else f"no {what} was served")
+        if name:
+            there = ", ".join(i.name for i in fitting[:12]) or "none"
+            raise NotFound(f"no {what} called {name!r} was served: there is {there}")
+        hint = next((f": {_MAKERS[k]}, then serve the folder that holds it" for k in kinds if k in _MAKERS), "")
+        raise NotFound(f"no {what} was served{hint}")
 
     def children(self, item: Item, *kinds: str) -> list[Item]:
         """Things of `kinds` that were made from `item`, known by its content."""

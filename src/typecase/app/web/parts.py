@@ -32,21 +32,28 @@ def heading(text: str, level: int = 2) -> None:
     ui.html(escape(text), sanitize=False, tag=f"h{level}")
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: Collection[int] = (), caption: str) -> None:
-    """A table of texts, numbers and links; columns `numbers` are set to the right. `caption` names it for those who listen."""
+def table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    numbers: Collection[int] = (),
+    tight: Collection[int] = (),
+    caption: str,
+) -> None:
+    """A table of texts, numbers and links; columns `numbers` are set to the right, those and `tight` never break lines.
+
+    `caption` names it for those who listen.
+    """
+    shapes = {**dict.fromkeys(tight, ' class="tc-tight"'), **dict.fromkeys(numbers, ' class="tc-number"')}
     html = [f'<table class="tc-table" aria-label="{escape(caption)}"><thead><tr>']
-    html += [f'<th scope="col"{_right(k, numbers)}>{escape(h)}</th>' for k, h in enumerate(heads)]
+    html += [f'<th scope="col"{shapes.get(k, "")}>{escape(h)}</th>' for k, h in enumerate(heads)]
     html.append("</tr></thead><tbody>")
     for row in rows:
-        html.append("<tr>" + "".join(f"<td{_right(k, numbers)}>{_cell(c)}</td>" for k, c in enumerate(row)) + "</tr>")
+        html.append("<tr>" + "".join(f"<td{shapes.get(k, '')}>{_cell(c)}</td>" for k, c in enumerate(row)) + "</tr>")
     html.append("</tbody></table>")
     ui.html("".join(html), sanitize=False).classes("tc-scroll").props(
         f'tabindex="0" role="region" aria-label="{escape(caption)}"'
     )
-
-
-def _right(column: int, numbers: Collection[int]) -> str:
-    return ' class="tc-number"' if column in numbers else ""
 
 
 def _cell(value: Any) -> str:
@@ -107,7 +114,8 @@ def plain_block(text: str, *, label: str = "Text") -> None:
 
 def picture(options: dict[str, Any], *, label: str, height: str = "18rem") -> ui.echart:
     """A chart of ECharts, with words for those who do not see it."""
-    options = {"aria": {"enabled": True}, "animation": False, "textStyle": {"fontFamily": "inherit"}, **options}
+    said = {"enabled": True, "label": {"description": label}}
+    options = {"aria": said, "animation": False, "textStyle": {"fontFamily": "inherit"}, **options}
     chart = ui.echart(options, renderer="svg").style(f"height:{height};width:100%")
     return chart.props(f'role="img" aria-label="{escape(label)}"')
 
@@ -181,11 +189,23 @@ def field(
     to: Callable[[str], Any] = str,
     area: bool = False,
     placeholder: str = "",
+    clears: Sequence[str] = (),
 ) -> ui.input | ui.textarea:
-    """A field that sets `name` of the state when Enter is pressed or it is left; in an `area`
-    Shift+Enter begins a line."""
+    """A field that sets `name` of the state when Enter is pressed or it is left, and puts the fields `clears` back.
+
+    In an `area` Shift+Enter begins a line.
+    """
+    others = {f.name: f.default for f in dataclasses.fields(view.query) if f.name in clears}
     make: Any = ui.textarea if area else ui.input
-    box: Any = make(label=label, value=_text(getattr(view.query, name)), placeholder=placeholder)
+    told = {"text": _text(getattr(view.query, name))}
+    box: Any = make(label=label, value=told["text"], placeholder=placeholder)
+
+    def follow(query: Any) -> None:
+        """Shows another value of the state; what is being typed when an answer comes stays."""
+        text = _text(getattr(query, name))
+        if text != told["text"]:
+            told["text"] = text
+            box.set_value(text)
 
     async def done() -> None:
         try:
@@ -194,7 +214,8 @@ def field(
             ui.notify(f"{label}: {box.value!r} is no number", type="negative")
             return
         if fresh != getattr(view.query, name):
-            await view.go(**{name: fresh, **_first(view)})
+            told["text"] = _text(fresh)
+            await view.go(**{name: fresh, **others, **_first(view)})
 
     if area:
         box.on(
@@ -208,7 +229,7 @@ def field(
         box.on("keydown.enter", done)
     box.on("blur", done)
     box.props(f'dense outlined aria-label="{escape(label)}"').style(f"width:{width}")
-    view.on_state(lambda query: box.set_value(_text(getattr(query, name))))
+    view.on_state(follow)
     return box  # type: ignore[no-any-return]
 
 

@@ -133,6 +133,10 @@ class View(Generic[Q]):
         page = page_named(name)
         return address(page.path, page.twin.query(**fields))
 
+    def has(self, name: str) -> bool:
+        """Whether there is a page of this name."""
+        return any(page.name == name for page in PAGES)
+
     def names(self, *kinds: str) -> list[str]:
         """The served things of some kinds."""
         return [i.name for i in self.desk.catalogue.of_kind(*kinds)]

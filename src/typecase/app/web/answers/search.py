@@ -331,7 +331,8 @@ def export(desk: Desk, query: Query, out: Path) -> None:
         return
     if first.total > desk.limits.export_rows:
         raise BadQuery(f"{first.total:,.0f} hits: at most {desk.limits.export_rows:,} are downloaded; narrow the question")
-    with desk.search(item) as search:
+    run = _run(desk, desk.set_of(item), query) if query.steps.strip() else None
+    with desk.search(item, run) as search:
         exports.export_rows(_all_hits(search, query, int(first.total)), out)
 
 
@@ -339,7 +340,7 @@ def _all_hits(search: Search, query: Query, total: int) -> Iterator[pa.Table]:
     asked: str | list[int] = asked_ids(query) if query.ids.strip() else query.q
     where = query.where if query.where.strip() else None
     for offset in range(0, total, 2000):
-        found = search.hits(asked, limit=2000, offset=offset, where=where, context=query.context)
+        found = search.hits(asked, limit=2000, offset=offset, where=where, steps=_steps(query.steps), context=query.context)
         yield pa.Table.from_pylist(
             [{k: v for k, v in _as_row(_hit(h)).items() if k not in ("seen", "sightings")} for h in found.hits]
         )

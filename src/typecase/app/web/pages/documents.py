@@ -52,7 +52,7 @@ def result(view: View[Any], answer: Answer) -> None:
             (parts.Link(r.doc[:12], view.here(doc=r.doc)), r.source, r.domain, r.length, r.score, r.begins.replace("\n", " ⏎ "))
             for r in answer.rows
         ]
-        parts.table(heads, rows, numbers={3, 4}, caption="Documents")
+        parts.table(heads, rows, numbers={3, 4}, tight={0, 2}, caption="Documents")
     parts.pager(view, total=answer.total, page=answer.page, size=answer.size)
 
 
@@ -105,7 +105,8 @@ def _tokens(view: View[Any], tokens: Tokens | None) -> None:
     with ui.row():
         for run in view.names("run"):
             ui.link(f"When {run} trains on it", view.link("time", run=run, doc=str(tokens.doc), set=tokens.set))
-        ui.link("Edit it", view.link("edit", set=tokens.set, document=tokens.doc))
+        if view.has("edit"):
+            ui.link("Edit it", view.link("edit", set=tokens.set, document=tokens.doc))
 
 
 def _scores(one: Detail) -> None:

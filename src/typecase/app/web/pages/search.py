@@ -8,7 +8,7 @@ from typing import Any
 from nicegui import ui
 
 from typecase.app.web import parts
-from typecase.app.web.answers.search import Answer, Found
+from typecase.app.web.answers.search import Answer, Found, Way
 from typecase.app.web.shell import View
 
 _MODES = {
@@ -20,10 +20,9 @@ _MODES = {
 
 
 def controls(view: View[Any]) -> None:
-    parts.field(view, "q", "Text", width="30rem", area=True, placeholder="Enter asks; Shift+Enter begins a line; one|other")
-    ui.button("Search", icon="search", on_click=lambda: view.refresh()).props(
-        "unelevated no-caps color=primary text-color=white"
-    )
+    said = "Enter asks; Shift+Enter begins a line; one|other"
+    parts.field(view, "q", "Text", width="30rem", area=True, placeholder=said, clears=("ids",))
+    ui.button("Search", icon="search", on_click=lambda: view.refresh()).props("outline no-caps color=primary")
     parts.choice(view, "mode", "Look for", _MODES, width="15rem")
     parts.field(view, "ids", "or token ids", width="12rem", placeholder="262,2746")
     parts.field(view, "where", "Where", width="20rem", placeholder="source = 'wiki' and tokens < 2000")
@@ -43,11 +42,12 @@ def result(view: View[Any], answer: Answer) -> None:
     _headline(view, answer)
     if answer.ways:
         _ways(view, answer)
-    with ui.element("div").classes("tc-two tc-wide-left"):
+    with ui.element("div").classes("tc-two tc-wide-left" if answer.following else ""):
         with ui.element("div"):
             _hits(view, answer)
-        with ui.element("div"):
-            _following(view, answer)
+        if answer.following:
+            with ui.element("div"):
+                _following(view, answer)
 
 
 def _headline(view: View[Any], answer: Answer) -> None:
@@ -67,34 +67,39 @@ def _headline(view: View[Any], answer: Answer) -> None:
 
 
 def _ways(view: View[Any], answer: Answer) -> None:
-    with ui.expansion(f"Ways it may stand ({sum(w.count > 0 for w in answer.ways)} of {len(answer.ways)} occur)", value=True):
-        rows = []
-        for way in answer.ways:
-            ids = ",".join(map(str, way.ids))
-            here = " (shown)" if way.ids == answer.ids else ""
-            rows.append(
-                (
-                    parts.Link("·".join(way.pieces).replace("\n", "⏎"), view.here(ids=ids, page=1)),
-                    f"{way.reason}{here}",
-                    way.count,
-                )
-            )
+    shown = [w for w in answer.ways if w.count or w.ids == answer.ids]
+    title = f"Ways it may stand ({sum(w.count > 0 for w in answer.ways)} of {len(answer.ways)} occur)"
+    with ui.expansion(title, value=True).classes("tc-narrow"):
+        rows = [(_way(view, w), w.reason + (", shown" if w.ids == answer.ids else ""), w.count) for w in shown]
         parts.table(("as tokens", "why", "hits"), rows, numbers={2}, caption="Ways the text may stand as tokens")
+        absent = "; ".join(w.reason for w in answer.ways if w not in shown)
+        if absent:
+            ui.label(f"Not in the set: {absent}.").classes("tc-dim")
+
+
+def _way(view: View[Any], way: Way) -> parts.Link:
+    return parts.Link("·".join(map(parts.visible, way.pieces)), view.here(ids=",".join(map(str, way.ids)), page=1))
 
 
 def _hits(view: View[Any], answer: Answer) -> None:
     if answer.documents:
-        rows = [
-            (_document(view, answer, d.doc, d.doc_id), d.source, d.phrases, d.hits, d.text.replace("\n", " ⏎ "))
-            for d in answer.documents
-        ]
-        parts.table(("document", "source", "phrases", "hits", "text"), rows, numbers={2, 3}, caption="Documents")
+        _documents(view, answer)
     for hit in answer.hits:
         _hit(view, answer, hit)
     if answer.total and answer.ids:
         parts.pager(view, total=int(answer.total), page=answer.page, size=answer.size)
     if not answer.documents and not answer.hits:
         ui.label("Nothing stands there." if not answer.total else "There are no more hits: go back a page.")
+
+
+def _documents(view: View[Any], answer: Answer) -> None:
+    more = {"all": (), "most": ("phrases", "hits"), "regex": ("text",)}[view.query.mode]
+    rows = [
+        (_document(view, answer, d.doc, d.doc_id), d.source, *(str(getattr(d, m)).replace("\n", " ⏎ ") for m in more))
+        for d in answer.documents
+    ]
+    numbers = {2, 3} if more[1:] else ()
+    parts.table(("document", "source", *more), rows, numbers=numbers, tight={0}, caption="Documents")
 
 
 def _document(view: View[Any], answer: Answer, doc: int, doc_id: str | None) -> parts.Link:
@@ -124,8 +129,6 @@ def _hit(view: View[Any], answer: Answer, hit: Found) -> None:
 
 
 def _following(view: View[Any], answer: Answer) -> None:
-    if not answer.following:
-        return
     parts.heading("What follows")
     rows = [f for f in answer.following if f.share > 0][::-1]
     names = [parts.visible(f.text if f.text is not None else str(f.id)) for f in rows]

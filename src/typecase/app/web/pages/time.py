@@ -8,7 +8,7 @@ from typing import Any
 from nicegui import ui
 
 from typecase.app.web import parts
-from typecase.app.web.answers.time import Answer, Curve, SampleShown
+from typecase.app.web.answers.time import Answer, Curve, PieceShown, SampleShown
 from typecase.app.web.shell import Key, View
 
 _COLOURS = 6
@@ -25,18 +25,22 @@ def controls(view: View[Any]) -> None:
     if losses:
         parts.choice(view, "losses", "Losses", {"": "beside the run", "-": "none", **{n: n for n in losses}})
 
-    async def moved(event: Any) -> None:
-        if event.value is not None and int(event.value) != view.query.step:
-            await view.go(step=int(event.value), page=1)
-
-    slider = ui.slider(min=0, max=max(view.query.step, 1), value=view.query.step, throttle=0.15, leading_events=False)
-    slider.on_value_change(moved)
+    slider = ui.slider(min=0, max=max(view.query.step, 1), value=view.query.step)
     slider.props('label aria-label="Step" color=primary').classes("tc-slider")
+
+    asked = {"step": -1}
+
+    async def moved(event: Any) -> None:
+        asked["step"] = int(event.args)
+        await view.go(step=asked["step"], page=1)
+
+    slider.on("change", moved, throttle=0.2, leading_events=False)
 
     def follow(answer: Answer) -> None:
         last = (answer.steps or _ENDLESS) - 1
         slider.props(f"max={max(last, 1)}")
-        slider.set_value(answer.step)
+        if answer.step != asked["step"]:  # else the hand on it may be further on
+            slider.set_value(answer.step)
 
     view.on_answer(follow)
 
@@ -47,38 +51,38 @@ def result(view: View[Any], answer: Answer) -> None:
         f"Step {answer.step:,}{of}: {answer.total:,} samples of {answer.sample_tokens:,} tokens on {answer.ranks:,} ranks,"
         f" in the order of {answer.framework}"
     )
-    if answer.curve is not None:
-        _curve(view, answer, answer.curve)
-    if answer.doc:
-        _seen(view, answer)
+    beside = answer.curve is not None or answer.doc
+    with ui.element("div").classes("tc-two tc-wide-left tc-second-first" if beside else ""):
+        with ui.element("div"):
+            _batch(view, answer)
+        if beside:
+            with ui.element("div"):
+                if answer.curve is not None:
+                    _curve(view, answer, answer.curve)
+                if answer.doc:
+                    _seen(view, answer)
+
+
+def _batch(view: View[Any], answer: Answer) -> None:
     parts.heading("The batch")
+    keys = dict.fromkeys((p.member, p.doc) for sample in answer.samples for p in sample.pieces)
+    colours = {key: f"d{k % _COLOURS}" for k, key in enumerate(keys)}
     for sample in answer.samples:
-        _sample(view, answer, sample)
+        _sample(view, answer, sample, colours)
     if not answer.samples:
         ui.label("There are no more samples: go back a page.")
     parts.pager(view, total=answer.total, page=answer.page, size=answer.size)
 
 
-def _sample(view: View[Any], answer: Answer, one: SampleShown) -> None:
+def _sample(view: View[Any], answer: Answer, one: SampleShown, colours: dict[tuple[int, int], str]) -> None:
     with ui.element("article").classes("tc-hit").props(f'aria-label="Sample {one.index}"'):
         trained = "" if one.trained else "  read but not trained on"
-        ui.label(f"sample {one.index:,}  ·  rank {one.rank}  micro-batch {one.micro_batch}  slot {one.slot}{trained}").classes(
-            "tc-dim"
-        )
-        colours = {key: k % _COLOURS for k, key in enumerate(dict.fromkeys((p.member, p.doc) for p in one.pieces))}
+        place = f"sample {one.index:,}  ·  rank {one.rank}  micro-batch {one.micro_batch}  slot {one.slot}{trained}"
+        ui.label(place).classes("tc-dim")
         bar, text = [], []
         for p in one.pieces:
-            colour = f"d{colours[p.member, p.doc]}"
-            name = answer.sets[p.member] if p.member < len(answer.sets) else f"set {p.member}"
-            said = f"document {p.doc} of {name}, tokens [{p.start}, {p.stop})" + (f", {p.source}" if p.source else "")
-            to = view.here(
-                doc=str(p.doc), set=answer.sets[p.member] if p.member < len(answer.sets) else "", page=view.query.page
-            )
-            width = 100 * (p.stop - p.start) / max(one.tokens, 1)
-            bar.append(
-                f'<a class="{colour}" href="{escape(to)}" style="width:{width:.3f}%" title="{escape(said)}"'
-                f' aria-label="{escape(said)}">{p.doc if width > 4 else ""}</a>'
-            )
+            colour, said = colours[p.member, p.doc], _said(answer, p)
+            bar.append(_strip(view, answer, one, p, colour))
             text.append(f'<span class="{colour}" title="{escape(said)}">{escape(p.text)}</span>')
         if one.padding:
             bar.append(f'<span class="tc-padding" title="{one.padding} tokens of padding"></span>')
@@ -87,6 +91,27 @@ def _sample(view: View[Any], answer: Answer, one: SampleShown) -> None:
         )
         if view.query.tokens:
             parts.text_block("".join(text), label=f"Text of sample {one.index}")
+
+
+def _strip(view: View[Any], answer: Answer, one: SampleShown, p: PieceShown, colour: str) -> str:
+    """A piece in the stripe of its sample, as wide as its tokens; it leads to all steps of its document."""
+    to = view.here(doc=str(p.doc), set=_set(answer, p.member))
+    width = 100 * (p.stop - p.start) / max(one.tokens, 1)
+    asked = " tc-asked" if answer.doc in (str(p.doc), p.doc_id) and view.query.set in ("", _set(answer, p.member)) else ""
+    said = escape(_said(answer, p))
+    return (
+        f'<a class="{colour}{asked}" href="{escape(to)}" style="width:{width:.3f}%" title="{said}" aria-label="{said}">'
+        f"{p.doc if width > 4 else ''}</a>"
+    )
+
+
+def _said(answer: Answer, p: PieceShown) -> str:
+    name = _set(answer, p.member) or f"set {p.member}"
+    return f"document {p.doc} of {name}, tokens [{p.start}, {p.stop})" + (f", {p.source}" if p.source else "")
+
+
+def _set(answer: Answer, member: int) -> str:
+    return answer.sets[member] if member < len(answer.sets) else ""
 
 
 def _curve(view: View[Any], answer: Answer, curve: Curve) -> None:
@@ -116,11 +141,10 @@ def _curve(view: View[Any], answer: Answer, curve: Curve) -> None:
     drawn = parts.picture(chart, label=f"Loss by step; {here}", height="14rem")
 
     async def clicked(event: Any) -> None:
-        value = event.data[0] if isinstance(event.data, list) else None
-        if isinstance(value, int | float):
-            await view.go(step=int(value), page=1)
+        if isinstance(event.data, list) and event.data:
+            await view.go(step=int(event.data[0]), page=1)
 
-    drawn.on_point_click(clicked) if hasattr(drawn, "on_point_click") else None
+    drawn.on_point_click(clicked)
 
 
 def _seen(view: View[Any], answer: Answer) -> None:
@@ -133,7 +157,7 @@ def _seen(view: View[Any], answer: Answer) -> None:
         ui.button("Close", on_click=lambda: view.go(doc="", set="")).props("flat dense no-caps")
     rows = [
         (
-            parts.Link(f"step {s.step:,}", view.here(step=s.step, page=1)) if s.step is not None else "beyond the run",
+            parts.Link(f"{s.step:,}", view.here(step=s.step, page=1)) if s.step is not None else "beyond the run",
             s.rank,
             s.index,
             f"[{s.start:,}, {s.stop:,})",
@@ -147,6 +171,7 @@ def _seen(view: View[Any], answer: Answer) -> None:
             ("step", "rank", "sample", "tokens of it", "at token", "copy"),
             rows,
             numbers={1, 2, 4, 5},
+            tight={0, 3},
             caption="Places in training",
         )
     if answer.sightings > len(rows):
