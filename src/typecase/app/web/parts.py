@@ -243,6 +243,23 @@ def decimal(text: str) -> float | None:
     return float(text.replace(",", "")) if text.strip() else None
 
 
+def document_link(view: View[Any], set_name: str, doc: int) -> str:
+    """Where a document of a token set is shown."""
+    return view.link("documents", set=set_name, doc=str(doc))
+
+
+def steps(view: View[Any], run: str, set_name: str, doc: int, seen: Sequence[Any], sightings: int) -> None:
+    """Links to the steps of a run that train on a place of a document: those of `seen`, the first of all `sightings`."""
+    with ui.row().classes("tc-line"):
+        for one in seen:
+            if one.step is not None:
+                ui.link(f"step {one.step:,}", view.link("time", run=run, step=one.step, doc=str(doc), set=set_name))
+        if sightings > len(seen):
+            ui.label(f"and {sightings - len(seen):,} more").classes("tc-dim")
+        elif run and not any(one.step is not None for one in seen):
+            ui.label("never within the run").classes("tc-dim")
+
+
 def visible(text: str) -> str:
     """A token's text with its blanks and line ends to be seen."""
     return text.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥") or "∅"

@@ -23,7 +23,7 @@ from typecase.app.web.desk import Desk
 from typecase.app.web.filters import check_condition
 from typecase.app.web.kin import runs_of
 from typecase.app.web.state import ask
-from typecase.errors import BadQuery, NotFound
+from typecase.errors import BadQuery
 from typecase.store import exports
 from typecase.store.picks import numbers
 from typecase.store.timeline.documents import DocumentFacts
@@ -31,7 +31,7 @@ from typecase.store.timeline.timeline import Sighting
 
 MODES = ("phrase", "all", "most", "regex")
 MOST_IDS = 10_000
-_SHOWN_STEPS = 12
+SHOWN_STEPS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def answer(desk: Desk, query: Query) -> Answer:
     """What a state asks. Raises NotFound, BadQuery, and FingerprintMismatch for an index of another set."""
     item = desk.catalogue.get(query.index, "index")
     tokens = desk.set_of(item)
-    run = _run(desk, tokens, query)
+    run = run_over(desk, tokens, query.run)
     with desk.search(item, run) as search:
         base = _Base(item.name, tokens.name if tokens is not None else "", run.name if run is not None else "", search)
         if not query.q.strip() and not query.ids.strip():
@@ -157,13 +157,12 @@ class _Base:
         return Answer(self.index, self.set, self.run, size, page=query.page, size=query.size, **{**nothing, **found})
 
 
-def _run(desk: Desk, tokens: Item | None, query: Query) -> Item | None:
-    if query.run == "-":
+def run_over(desk: Desk, tokens: Item | None, name: str) -> Item | None:
+    """The run whose steps are shown: the first over a token set by default, - for none. Raises NotFound."""
+    if name == "-":
         return None
-    if query.run:
-        return desk.catalogue.get(query.run, "run")
-    if query.steps and tokens is None:
-        raise NotFound("a range of steps needs a run over a token set that was served")
+    if name:
+        return desk.catalogue.get(name, "run")
     return next(iter(runs_of(desk, tokens)), None) if tokens is not None else None
 
 
@@ -235,13 +234,14 @@ def _pieces(search: Search, ids: tuple[int, ...]) -> tuple[str, ...]:
 
 def _hit(hit: Hit) -> Found:
     d = hit.document
-    seen = tuple(map(_seen, hit.sightings[:_SHOWN_STEPS]))
+    seen = tuple(map(seen_of, hit.sightings[:SHOWN_STEPS]))
     return Found(
         hit.position, d.doc, d.doc_id, d.source, hit.start, hit.stop, hit.before, hit.text, hit.after, len(hit.sightings), seen
     )
 
 
-def _seen(one: Sighting) -> Seen:
+def seen_of(one: Sighting) -> Seen:
+    """A place in training, as it is shown."""
     seat = one.seat
     return Seen(seat.step if seat else None, seat.rank if seat else None, one.index, one.at, one.epoch)
 
@@ -276,7 +276,7 @@ def _regex(base: _Base, query: Query) -> Answer:
 
 def python(desk: Desk, query: Query) -> str:
     item = desk.catalogue.get(query.index, "index")
-    run = _run(desk, desk.set_of(item), query)
+    run = run_over(desk, desk.set_of(item), query.run)
     given = f", run={str(run.path)!r}" if run is not None else ""
     asked = repr(asked_ids(query) if query.ids.strip() else query.q)
     texts = repr([line for line in query.q.splitlines() if line.strip()])
@@ -302,7 +302,7 @@ def _options(query: Query) -> str:
 
 def command(desk: Desk, query: Query) -> str:
     item = desk.catalogue.get(query.index, "index")
-    run = _run(desk, desk.set_of(item), query)
+    run = run_over(desk, desk.set_of(item), query.run)
     path = shlex.quote(str(item.path))
     texts = " ".join(shlex.quote(line) for line in query.q.splitlines() if line.strip())
     if query.mode == "regex" and not query.ids:
@@ -331,7 +331,7 @@ def export(desk: Desk, query: Query, out: Path) -> None:
         return
     if first.total > desk.limits.export_rows:
         raise BadQuery(f"{first.total:,.0f} hits: at most {desk.limits.export_rows:,} are downloaded; narrow the question")
-    run = _run(desk, desk.set_of(item), query) if query.steps.strip() else None
+    run = run_over(desk, desk.set_of(item), query.run) if query.steps.strip() else None
     with desk.search(item, run) as search:
         exports.export_rows(_all_hits(search, query, int(first.total)), out)
 

@@ -103,7 +103,7 @@ def _documents(view: View[Any], answer: Answer) -> None:
 
 
 def _document(view: View[Any], answer: Answer, doc: int, doc_id: str | None) -> parts.Link:
-    return parts.Link(f"{doc} {(doc_id or '')[:8]}".strip(), view.link("documents", set=answer.set, doc=str(doc)))
+    return parts.Link(f"{doc} {(doc_id or '')[:8]}".strip(), parts.document_link(view, answer.set, doc))
 
 
 def _hit(view: View[Any], answer: Answer, hit: Found) -> None:
@@ -115,17 +115,7 @@ def _hit(view: View[Any], answer: Answer, hit: Found) -> None:
             link = _document(view, answer, hit.doc, hit.doc_id)
             ui.link(f"document {link.text}", link.to)
             ui.label(f"{hit.source or ''}  tokens [{hit.start:,}, {hit.stop:,})").classes("tc-dim")
-            for seen in hit.seen:
-                if seen.step is not None:
-                    ui.link(
-                        f"step {seen.step:,}",
-                        view.link("time", run=answer.run, step=seen.step, doc=str(hit.doc), set=answer.set),
-                    )
-            more = hit.sightings - len(hit.seen)
-            if more > 0:
-                ui.label(f"and {more:,} more").classes("tc-dim")
-            elif answer.run and not hit.sightings:
-                ui.label("never within the run").classes("tc-dim")
+            parts.steps(view, answer.run, answer.set, hit.doc, hit.seen, hit.sightings)
 
 
 def _following(view: View[Any], answer: Answer) -> None:
