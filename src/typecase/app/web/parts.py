@@ -51,9 +51,7 @@ def table(
     for row in rows:
         html.append("<tr>" + "".join(f"<td{shapes.get(k, '')}>{_cell(c)}</td>" for k, c in enumerate(row)) + "</tr>")
     html.append("</tbody></table>")
-    ui.html("".join(html), sanitize=False).classes("tc-scroll").props(
-        f'tabindex="0" role="region" aria-label="{escape(caption)}"'
-    )
+    html_region("".join(html), label=caption)
 
 
 def _cell(value: Any) -> str:
@@ -105,6 +103,11 @@ def tokens_block(pieces: Sequence[str], ids: Sequence[int], *, label: str = "Tok
 def text_block(html: str, *, label: str = "Text") -> None:
     """Escaped text, or spans of `tokens_html`, in a box that scrolls."""
     ui.html(html, sanitize=False).classes("tc-text").props(f'tabindex="0" role="region" aria-label="{escape(label)}"')
+
+
+def html_region(html: str, *, label: str) -> None:
+    """Escaped HTML that is wider than the page may be."""
+    ui.html(html, sanitize=False).classes("tc-scroll").props(f'tabindex="0" role="region" aria-label="{escape(label)}"')
 
 
 def plain_block(text: str, *, label: str = "Text") -> None:
