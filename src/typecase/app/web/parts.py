@@ -124,14 +124,24 @@ def picture(options: dict[str, Any], *, label: str, height: str = "18rem") -> ui
 
 
 def choice(
-    view: View[Any], field: str, label: str, options: Mapping[str, str], *, width: str = "14rem", fresh: bool = False
+    view: View[Any],
+    field: str,
+    label: str,
+    options: Mapping[str, str],
+    *,
+    width: str = "14rem",
+    fresh: bool = False,
+    clears: Sequence[str] = (),
 ) -> ui.select:
-    """A list to choose from that sets `field` of the state, and shows it; `fresh` forgets all else, as for another set."""
+    """A list to choose from that sets `field` of the state, and shows it.
+
+    `clears` are fields that go back to what they are by default; with `fresh` all others do, as for another set.
+    """
+    back = {f.name: f.default for f in dataclasses.fields(view.query) if fresh or f.name in clears}
 
     async def chosen(event: Any) -> None:
         if event.value != getattr(view.query, field):
-            others = {f.name: f.default for f in dataclasses.fields(view.query)} if fresh else _first(view)
-            await view.go(**{**others, field: event.value or ""})
+            await view.go(**{**_first(view), **back, field: event.value or ""})
 
     now = getattr(view.query, field)
     select = ui.select(dict(options), label=label, value=now if now in options else None, on_change=chosen)
@@ -140,9 +150,9 @@ def choice(
     return select
 
 
-def suggested(view: View[Any], field: str, label: str, *, width: str = "12rem") -> ui.select:
+def suggested(view: View[Any], field: str, label: str, *, width: str = "12rem", clears: Sequence[str] = ()) -> ui.select:
     """A list whose options come with the answer; see `offer`."""
-    return choice(view, field, label, {"": ""}, width=width)
+    return choice(view, field, label, {"": ""}, width=width, clears=clears)
 
 
 def offer(select: ui.select, options: Mapping[str, str], none: str) -> None:
