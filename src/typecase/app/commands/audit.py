@@ -22,7 +22,7 @@ from typecase.app.commands.audit_model import (
     weights_command,
 )
 from typecase.app.options import json_option, reporter
-from typecase.store.audit.files import select_rows
+from typecase.store.audit.files import read_table, select_rows
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -124,6 +124,20 @@ def compare_command(
         f" only a {found.only_a:,}, only b {found.only_b:,}",
     ]
     finish(header, lines, found.table, rows, out_table, where, as_json)
+
+
+@audit_command.command(name="rows")
+@click.argument("table", type=PATH)
+@row_options
+@json_option
+def rows_command(
+    table: Path, out_table: Path | None, where: str | None, sort: str | None, top: int | None, as_json: bool
+) -> None:
+    """Show rows of TABLE, a .parquet that any of these commands wrote, or the folder of an `audit report`."""
+    found, header = read_table(table / "tokens.parquet" if table.is_dir() else table)
+    rows = select_rows(found, where=where, sort=sort, top=top)
+    lines = [f"{table}: {rows.num_rows:,} of {found.num_rows:,} rows"]
+    finish(header, lines, rows, rows, out_table, where or "true", as_json)
 
 
 def tokenizer_lines(found: auditing.TokenizerAudit) -> list[str]:

@@ -35,6 +35,7 @@ _MAKERS = {
     "tokens": "`typecase build DOCS --tokenizer NAME -o work/tokens` makes one",
     "index": "`typecase index TOKENS -o work/index` makes one",
     "ratings": "`typecase rate DOCS -o work/ratings` makes some",
+    "audit": "`typecase audit report TABLES -o work/audit` makes one",
     "run": "a run file says how a framework reads token sets (docs/trace.md)",
 }
 _SKIPPED = frozenset(("journal", "__pycache__", "node_modules"))

@@ -86,6 +86,7 @@ PAGES: tuple[Page, ...] = (
     Page("search", "Search", "search", "s", "Where a text or token ids stand, what follows, in which documents and steps."),
     Page("time", "Time machine", "history", "t", "What a step of a run reads, and every step that reads a document."),
     Page("attribute", "Attribute", "format_quote", "b", "What of a model's output stands in the set, and where it comes from."),
+    Page("audit", "Token audit", "spellcheck", "u", "The verdict of every token, its plot, and a token from all sides."),
     Page("lineage", "Lineage", "account_tree", "h", "What everything was made from, and what went into what."),
     Page("runs", "Runs", "sync", "r", "Work in the background: progress, log, cancel."),
 )
