@@ -79,6 +79,7 @@ def make_api(desk: Desk, workers: Workers) -> FastAPI:
     app.add_exception_handler(TypecaseError, _typecase_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _unforeseen)
     for page in PAGES:
         _add(app, desk, workers, page)
 
@@ -192,6 +193,12 @@ async def _typecase_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, TypecaseError)
     status = status_of(error)
     return _answered({"error": {"kind": type(error).__name__, "message": str(error), "status": status}}, status)
+
+
+async def _unforeseen(_: Request, error: Exception) -> Response:
+    """What no one raised on purpose; the server's log has its traceback, the answer has not."""
+    message = f"{type(error).__name__}; this is a fault of typecase, please report it"
+    return _answered({"error": {"kind": "TypecaseError", "message": message, "status": 500}}, 500)
 
 
 async def _invalid(_: Request, error: Exception) -> Response:

@@ -154,8 +154,10 @@ def _under(root: Path, roots: tuple[Path, ...], *, alone: bool) -> Iterator[Item
         name = below if below != "." else root.name
         name = name if alone or below == "." else f"{root.name}/{below}"
         if manifests.NAME in files:
-            yield _artifact(folder, name)
+            yield _artifact(folder, name, roots)
             continue
+        outside = {f for f in files if _leads_out(folder / f, roots)}
+        files = [f for f in files if f not in outside and Path(f).with_suffix(".bin").name not in outside]
         if "ids.json" in files and "tokens.parquet" in files:
             yield Item(name, "audit", folder, "audit report")
         prefix = f"{name}/" if below != "." or not alone else ""
@@ -166,12 +168,30 @@ def _under(root: Path, roots: tuple[Path, ...], *, alone: bool) -> Iterator[Item
 
 
 def _may_enter(folder: Path, roots: tuple[Path, ...]) -> bool:
-    if folder.name.startswith(".") or folder.name in _SKIPPED:
-        return False
-    return not folder.is_symlink() or any(folder.resolve().is_relative_to(root) for root in roots)
+    return not (folder.name.startswith(".") or folder.name in _SKIPPED or _leads_out(folder, roots))
 
 
-def _artifact(folder: Path, name: str) -> Item:
+def _leads_out(path: Path, roots: tuple[Path, ...]) -> bool:
+    """Whether a path is a link to what is not under the roots."""
+    return path.is_symlink() and not any(path.resolve().is_relative_to(root) for root in roots)
+
+
+def _links_out(folder: Path, roots: tuple[Path, ...], depth: int = 0) -> Iterator[Path]:
+    """The links below a folder that lead out."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                if _leads_out(Path(entry.path), roots):
+                    yield Path(entry.path)
+            elif depth < DEEPEST and entry.is_dir():
+                yield from _links_out(Path(entry.path), roots, depth + 1)
+
+
+def _artifact(folder: Path, name: str, roots: tuple[Path, ...]) -> Item:
+    out = next(_links_out(folder, roots), None)
+    if out is not None:
+        words = f"{out.relative_to(folder)} is a link that leads out of what was served: serve what it leads to as well"
+        return Item(name, "unknown", folder, note=words)
     try:
         made = manifests.read_manifest(folder)
     except TypecaseError as error:

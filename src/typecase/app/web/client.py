@@ -21,7 +21,7 @@ from typecase import errors
 from typecase.app.options import plain
 from typecase.app.web.registry import PAGES, Page
 from typecase.app.web.state import parameters
-from typecase.errors import AlreadyExists, ModelUnavailable, NeedsExtra, NotFound, TypecaseError
+from typecase.errors import AlreadyExists, FixInput, ModelUnavailable, NeedsExtra, NotFound, TypecaseError
 from typecase.store.atomic import atomic_path
 
 ROOT = "/api/v1"
@@ -95,13 +95,13 @@ class Client:
 
 
 def _error_of(content: bytes, status: int) -> TypecaseError:
-    """The error that the server raised, of the same kind."""
+    """The error that the server raised, of the same kind; FixInput for a request that it did not let in."""
     try:
         told = orjson.loads(content)["error"]
         kind, message = str(told["kind"]), str(told["message"])
     except (ValueError, KeyError, TypeError):
         return TypecaseError(f"the server answered {status}: {content[:200]!r}")
     found = getattr(errors, kind, None)
-    if not isinstance(found, type) or not issubclass(found, TypecaseError) or found is NeedsExtra:
-        return TypecaseError(message)
-    return found(message)
+    if isinstance(found, type) and issubclass(found, TypecaseError) and found is not NeedsExtra:
+        return found(message)
+    return FixInput(message) if 400 <= status < 500 else TypecaseError(message)

@@ -2,7 +2,8 @@
 
     Host      is a name of this server                      else 400   a foreign name that leads here (DNS rebinding) is refused
     Origin    of anything but GET and of websockets         else 403   is this server: other pages cannot act for the reader
-    token     where one is set: ?token= once, then a cookie else 401   HttpOnly, SameSite=Strict; programs send a Bearer
+    token     where one is set: ?token= once, or as the     else 401   then a cookie, HttpOnly, SameSite=Strict;
+              password that the browser asks for                       programs send a Bearer
     body      at most so many bytes                         else 413
 
 Every answer carries a Content-Security-Policy that lets nothing in or out but this server, and may not be framed. The page
@@ -12,12 +13,14 @@ put in as text or escaped, never as markup (see `tokens_html`).
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
 import hmac
 import ipaddress
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import orjson
 
@@ -73,9 +76,12 @@ class Guard:
             await _refuse(scope, send, *refused)
             return
         if scope["type"] == "http" and self.token is not None and (away := self._signed_in(scope, headers)) is not None:
-            await _redirect(send, away, self.token)
+            await _redirect(send, away, _ticket(self.token))
             return
-        await self.app(scope, self._bounded(receive) if scope["type"] == "http" else receive, _with_headers(send))
+        if scope["type"] == "websocket":
+            await self.app(scope, receive, _with_headers(send))
+        else:
+            await self._answer(scope, receive, _with_headers(send))
 
     def _refused(self, scope: Scope, headers: MutableMapping[str, str]) -> tuple[int, str] | None:
         host = headers.get("host", "")
@@ -83,45 +89,59 @@ class Guard:
             return 400, f"this server is not called {host!r}: open the address that it printed, or add --host-name"
         acts = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD", "OPTIONS")
         origin = headers.get("origin")
-        if acts and origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if acts and origin is not None and _place_of(origin) != host.lower():
             return 403, f"a page of {origin!r} may not act here: use the pages of this server"
         if acts and origin is None and headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
             return 403, "a page of another site may not act here: use the pages of this server"
-        if int(headers.get("content-length", "0") or 0) > self.body_bytes:
-            return 413, f"the body has {headers['content-length']} bytes: at most {self.body_bytes:,} are read"
+        length = headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit()):
+            return 400, f"the length of the body is {length!r}: it is a number of bytes"
+        if int(length) > self.body_bytes:
+            return 413, f"the body has {length} bytes: at most {self.body_bytes:,} are read"
         if self.token is not None and not self._known(scope, headers):
             return 401, "this server asks for its token: open the address that it printed, or send it as a Bearer"
         return None
 
     def _known(self, scope: Scope, headers: MutableMapping[str, str]) -> bool:
         assert self.token is not None
-        given = [_cookie(headers.get("cookie", ""))]
-        scheme, _, bearer = headers.get("authorization", "").partition(" ")
-        given.append(bearer.strip() if scheme.lower() == "bearer" else "")
-        given.append(dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token", ""))
-        return any(hmac.compare_digest(one.encode(), self.token.encode()) for one in given)
+        asked = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token", "")
+        given = [*_credentials(headers.get("authorization", "")), asked]
+        known = hmac.compare_digest(_cookie(headers.get("cookie", "")).encode(), _ticket(self.token).encode())
+        return known or any(hmac.compare_digest(one.encode(), self.token.encode()) for one in given)
 
     def _signed_in(self, scope: Scope, headers: MutableMapping[str, str]) -> str | None:
-        """Where to go with the cookie and without the token in the address, when it came there."""
+        """Where to go with the cookie and without the token in the address, when it came there or as a password."""
         told = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        if scope["method"] != "GET" or "token" not in dict(told) or scope["path"].startswith("/api/"):
+        fresh = headers.get("authorization", "").lower().startswith("basic ") and not _cookie(headers.get("cookie", ""))
+        if scope["method"] != "GET" or scope["path"].startswith("/api/") or not ("token" in dict(told) or fresh):
             return None
         rest = urlencode([(k, v) for k, v in told if k != "token"])
-        path = "/" + str(scope["path"]).lstrip("/")
+        path = "/" + quote(str(scope["path"]).lstrip("/\\"))
         return f"{path}?{rest}" if rest else path
 
-    def _bounded(self, receive: Receive) -> Receive:
-        seen = 0
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Lets the application answer; a body that goes on beyond its bound is refused instead."""
+        seen, started = 0, False
 
         async def bounded() -> MutableMapping[str, Any]:
             nonlocal seen
             message = await receive()
             seen += len(message.get("body", b""))
-            if seen > self.body_bytes:
-                return {"type": "http.disconnect"}
-            return message
+            return message if seen <= self.body_bytes else {"type": "http.disconnect"}
 
-        return bounded
+        async def sending(message: MutableMapping[str, Any]) -> None:
+            nonlocal started
+            if seen <= self.body_bytes or started:
+                started = True
+                await send(message)
+
+        try:
+            await self.app(scope, bounded, sending)
+        except Exception:
+            if seen <= self.body_bytes:
+                raise
+        if seen > self.body_bytes and not started:
+            await _refuse(scope, send, 413, f"the body goes on: at most {self.body_bytes:,} bytes are read")
 
 
 def _name_of(host: str) -> str:
@@ -131,11 +151,35 @@ def _name_of(host: str) -> str:
 
 
 def _cookie(text: str) -> str:
+    """Our cookie among those of a header; what other servers of this host have put there is passed over."""
+    pairs = (part.strip().partition("=") for part in text.split(";"))
+    return next((value for name, _, value in pairs if name == COOKIE), "")
+
+
+def _ticket(token: str) -> str:
+    """What the cookie holds: the token cannot be read from it, and any token can be kept."""
+    return hashlib.sha256(b"typecase cookie " + token.encode()).hexdigest()
+
+
+def _credentials(header: str) -> list[str]:
+    """The Bearer, or the password of a Basic header, whatever the name is."""
+    scheme, _, value = header.partition(" ")
+    if scheme.lower() == "bearer":
+        return [value.strip()]
+    if scheme.lower() == "basic":
+        try:
+            return [base64.b64decode(value.strip(), validate=True).decode().partition(":")[2]]
+        except (binascii.Error, UnicodeDecodeError):
+            return []
+    return []
+
+
+def _place_of(origin: str) -> str:
+    """Host and port of an origin; nothing for one that is none."""
     try:
-        found = SimpleCookie(text).get(COOKIE)
-    except CookieError:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
         return ""
-    return found.value if found is not None else ""
 
 
 def _with_headers(send: Send) -> Send:
@@ -155,12 +199,14 @@ async def _refuse(scope: Scope, send: Send, status: int, words: str) -> None:
         return
     body = orjson.dumps({"error": {"kind": "Refused", "message": words, "status": status}})
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *HEADERS]
+    if status == 401 and not str(scope["path"]).startswith("/api/"):
+        headers.append((b"www-authenticate", b'Basic realm="typecase: the token as password", charset="UTF-8"'))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-async def _redirect(send: Send, to: str, token: str) -> None:
-    cookie = f"{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict"
+async def _redirect(send: Send, to: str, ticket: str) -> None:
+    cookie = f"{COOKIE}={ticket}; Path=/; HttpOnly; SameSite=Strict"
     headers = [(b"location", to.encode()), (b"set-cookie", cookie.encode()), (b"cache-control", b"no-store"), *HEADERS]
     await send({"type": "http.response.start", "status": 303, "headers": headers})
     await send({"type": "http.response.body", "body": b""})

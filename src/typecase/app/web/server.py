@@ -36,9 +36,11 @@ class Settings:
     hosts: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raises FixInput for a server that others could reach without a token."""
+        """Raises FixInput for a server that others could reach without a token, or with an empty one."""
+        if self.token is not None and not self.token.strip():
+            raise FixInput("the token is empty, so everybody has it: give one that cannot be guessed, or --token auto")
         if self.token is None and not is_loopback(self.host):
-            raise FixInput(f"{self.host} can be reached from elsewhere: a token is needed, give --token or --password")
+            raise FixInput(f"{self.host} can be reached from elsewhere: a token is needed, give --token")
 
 
 def make_app(desk: Desk, settings: Settings, *, pages: bool = True) -> Guard:
