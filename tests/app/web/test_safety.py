@@ -158,7 +158,9 @@ def test_a_token_comes_once_and_is_a_cookie_from_then_on(tmp_path: Path) -> None
     assert all(is_refusal(a, 401, "token") for a in asking(app, *wrong))
 
 
-@pytest.mark.parametrize("path", ["//evil.example", "/%5Cevil.example", "/%0d%0aSet-Cookie:%20a=b", "/a%3Fb%23c", "/%2F%2Fevil"])
+@pytest.mark.parametrize(
+    "path", ["//evil.example", "/%5Cevil.example", "/%0d%0aSet-Cookie:%20a=b", "/a%3Fb%23c", "/%2F%2Fevil"]
+)
 def test_signing_in_leads_nowhere_else(tmp_path: Path, path: str) -> None:
     app = app_of(tmp_path, Settings(token="secret"))
     (answer,) = asking(app, get(path + "?token=secret"))
@@ -170,7 +172,9 @@ def test_signing_in_leads_nowhere_else(tmp_path: Path, path: str) -> None:
 # Who may act.
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "evil.example:8300", "", "[::2]", "a@127.0.0.1", "["])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "evil.example:8300", "", "[::2]", "a@127.0.0.1", "["]
+)
 def test_a_foreign_name_of_the_server_is_refused(tmp_path: Path, host: str) -> None:
     app = app_of(tmp_path, Settings(hosts=("workbench.example",)))
     (answer,) = asking(app, get("/api/v1/overview", host=host))
@@ -245,7 +249,19 @@ def test_every_answer_keeps_itself_to_this_server(here: Here) -> None:
 
 # What may be named.
 
-OUTSIDE = ("..", "../docs", "docs/../docs", "/etc/passwd", "/", "docs/", "./docs", "%2e%2e", "docs\\..", "~", "file:///etc/passwd")
+OUTSIDE = (
+    "..",
+    "../docs",
+    "docs/../docs",
+    "/etc/passwd",
+    "/",
+    "docs/",
+    "./docs",
+    "%2e%2e",
+    "docs\\..",
+    "~",
+    "file:///etc/passwd",
+)
 
 
 def open_one(page: Page) -> dict[str, str]:
@@ -269,7 +285,13 @@ def test_no_parameter_names_a_path(served: Path) -> None:
 
 def test_addresses_lead_to_no_file(here: Here) -> None:
     port = int(here.url.rpartition(":")[2])
-    ways = ["/../../etc/passwd", "/..%2f..%2f..%2fetc%2fpasswd", "//etc/passwd", "/api/v1/..%2f..%2fetc%2fpasswd", "/_nicegui/../x"]
+    ways = [
+        "/../../etc/passwd",
+        "/..%2f..%2f..%2fetc%2fpasswd",
+        "//etc/passwd",
+        "/api/v1/..%2f..%2fetc%2fpasswd",
+        "/_nicegui/../x",
+    ]
     version = httpx.get(here.url).text.partition("/_nicegui/")[2].partition("/")[0]
     for kind in ("static", "components", "libraries", "resources/x", "esm/x"):
         ways += [f"/_nicegui/{version}/{kind}/{up * 12}etc/passwd" for up in ("../", "..%2f", "%2e%2e/")]
@@ -341,7 +363,9 @@ def test_values_and_rows_are_bounded(served: Path) -> None:
     assert is_refusal(asking(app, get(f"/api/v1/overview?{many}"))[0], 400, "twice")
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"how": 1}', b'{"seconds": 1e999}', b"[" * 5000, b"\xff\xfe", b'{"x":"\\ud800"}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"null", b'{"how": 1}', b'{"seconds": 1e999}', b"[" * 5000, b"\xff\xfe", b'{"x":"\\ud800"}']
+)
 def test_bodies_that_are_none_are_refused(tmp_path: Path, done: list[Asked], body: bytes) -> None:
     (answer,) = asking(app_of(tmp_path), post("/api/v1/toy/do", body))
     assert answer.status_code in (200, 400) and (answer.status_code == 200 or is_refusal(answer, 400, "body"))

@@ -55,8 +55,11 @@ class Refused:
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"model": Refused, "description": "The request is at fault: change it."},
+    401: {"model": Refused, "description": "The server asks for its token."},
+    403: {"model": Refused, "description": "Pages of other servers may not act here."},
     409: {"model": Refused, "description": "Something else got there first."},
     500: {"model": Refused, "description": "The data on disk is not what it should be."},
+    413: {"model": Refused, "description": "The body is too long."},
     503: {"model": Refused, "description": "Nothing is wrong with the request: try again."},
 }
 

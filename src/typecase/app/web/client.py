@@ -47,6 +47,9 @@ class Client:
             raise AttributeError(f"there is no page {name!r}: there are {', '.join(p.name for p in PAGES)}")
         return lambda **state: self.answer(page, page.twin.query(**state))
 
+    def __dir__(self) -> list[str]:
+        return sorted([*super().__dir__(), *(p.name for p in PAGES)])
+
     def answer(self, page: Page, query: Any) -> Any:
         """The answer of a page in a state, as its dataclass."""
         content = self._sent("GET", f"{ROOT}/{page.name}", params=parameters(query))

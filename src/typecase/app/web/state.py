@@ -15,7 +15,6 @@ is left out, so that an address says what was chosen.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, get_args, get_type_hints
 from urllib.parse import urlencode
@@ -137,8 +136,8 @@ def _value(name: str, text: str, hint: Any, told: Mapping[str, Any]) -> Any:
             raise BadQuery(f"{name} is {text!r}: write a{' whole' if kind is int else ''} number") from None
         low = told.get("low") if told.get("low") is not None else -(1 << 53)
         high = told.get("high") if told.get("high") is not None else 1 << 53
-        if not math.isfinite(value) or not low <= value <= high:
-            raise BadQuery(f"{name} is {text}: it goes from {low:,} to {high:,}")
+        if not low <= value <= high:  # nan is within no bounds
+            raise BadQuery(f"{name} is {text[:40]}: it goes from {low:,} to {high:,}")
     elif told.get("choices") and text not in told["choices"]:
         raise BadQuery(f"{name} is {text!r}: choose one of {', '.join(map(repr, told['choices']))}")
     return value

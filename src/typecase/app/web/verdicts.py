@@ -246,17 +246,20 @@ def rows_of_ids(desk: Desk, known: Known, ids: Sequence[int], indicator: str = "
 
 def _row(r: Mapping[str, Any]) -> Row:
     return Row(
-        r["i"],
-        shown_row(r),
-        *(r.get(name) for name in ("category", "kind", "origin")),
-        r["decision"],
-        r["advice"],
-        *(r.get(name) for name in ("count", "documents")),
-        _finite(r.get("value")),
-        r.get("rank"),
-        _finite(r.get("max_prob")),
-        r.get("verified"),
-        tuple(r.get("reasons") or ()),
+        i=r["i"],
+        token=shown_row(r),
+        category=r.get("category"),
+        kind=r.get("kind"),
+        origin=r.get("origin"),
+        decision=r["decision"],
+        advice=r["advice"],
+        count=r.get("count"),
+        documents=r.get("documents"),
+        value=_finite(r.get("value")),
+        rank=r.get("rank"),
+        max_prob=_finite(r.get("max_prob")),
+        verified=r.get("verified"),
+        reasons=tuple(r.get("reasons") or ()),
     )
 
 

@@ -1,8 +1,8 @@
 """Token audit: the verdict of every token, filtered, sorted and paged; the same as points; one token from all sides.
 
-    the page    tokens [size * (page - 1), size * page) of those that fit; counts are exact
-    the plot    an indicator against the count, at most DOTS points of each decision
-    a token     what each audit says, where it stands by every indicator, its relatives, its places in a corpus
+the page    tokens [size * (page - 1), size * page) of those that fit; counts are exact
+the plot    an indicator against the count, at most DOTS points of each decision
+a token     what each audit says, where it stands by every indicator, its relatives, its places in a corpus
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class Query:
 class Answer:
     """A page of the tokens of `audit`: `total` fit of `all`. `detail` is the token that was asked for.
 
-    `categories` … `advice` say how many tokens each has, most first, in the whole audit; `lists` how many ids the report tells
-    to mask, drop, …. `sides` are the audits that were joined; `void`: the prompts said nothing. `correlations` are Spearman's of
-    each indicator with log(1 + count). `across` and `up` are the columns of the plot, the first of all that fit.
+    `decisions` … `origins` say how many tokens each has, most first, in the whole audit; `lists` how many ids the report tells
+    to mask, drop, …. `sides` are the audits that were joined; `void`: the prompts said nothing. `correlations` are Spearman's
+    of each indicator with log(1 + count). `dots` are what fits as points, the column `across` against the column `up`.
     """
 
     audit: str
@@ -97,24 +97,27 @@ def answer(desk: Desk, query: Query) -> Answer:
         detail = token_of(desk, item, known, query.token, indicator=indicator, tokens=query.set)
     across, up = axes_of(known, indicator)
     return Answer(
-        item.name,
-        known.all,
-        found.total,
-        query.page,
-        query.size,
-        found.rows,
-        *(known.names.get(name, {}) for name in ("decision", "advice", "category", "origin")),
-        known.lists,
-        known.sides,
-        known.void,
-        known.plain,
-        known.indicators,
-        indicator,
-        known.correlations,
-        across,
-        up,
-        found.dots,
-        detail,
+        audit=item.name,
+        all=known.all,
+        total=found.total,
+        page=query.page,
+        size=query.size,
+        rows=found.rows,
+        decisions=known.names.get("decision", {}),
+        advice=known.names.get("advice", {}),
+        categories=known.names.get("category", {}),
+        origins=known.names.get("origin", {}),
+        lists=known.lists,
+        sides=known.sides,
+        void=known.void,
+        columns=known.plain,
+        indicators=known.indicators,
+        indicator=indicator,
+        correlations=known.correlations,
+        across=across,
+        up=up,
+        dots=found.dots,
+        detail=detail,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from nicegui import ui
 
+from typecase.app.audit.sections import DECISIONS
 from typecase.app.web import parts
 from typecase.app.web.answers.audit import Answer
 from typecase.app.web.shell import Key, View
@@ -96,7 +97,7 @@ def result(view: View[Any], answer: Answer) -> None:
 def _decisions(view: View[Any], answer: Answer) -> None:
     """A link a decision that keeps its tokens alone, and one that shows all again."""
     with ui.element("nav").classes("tc-legend").props('aria-label="Decisions"'):
-        for decision in [d for d in reversed(COLOURS) if d in answer.decisions]:
+        for decision in [d for d in DECISIONS if d in answer.decisions]:
             chosen = view.query.decision == decision
             link = view.here(decision="" if chosen else decision, page=1)
             colour = COLOURS[decision][0]
@@ -114,9 +115,12 @@ def _rows(view: View[Any], answer: Answer) -> None:
     else:
         shown = _columns(answer)
         rows = [tuple(_cell(view, r, name) for name in shown) for r in answer.rows]
-        heads = [{"i": "id", "value": _HEADS.get(answer.indicator, answer.indicator)}.get(n, n.replace("_", " ")) for n in shown]
+        heads = [
+            {"i": "id", "value": _HEADS.get(answer.indicator, answer.indicator)}.get(n, n.replace("_", " ")) for n in shown
+        ]
         numbers = {k for k, name in enumerate(shown) if name in ("i", "count", "value", "max_prob")}
-        parts.table(heads, rows, numbers=numbers, tight={2}, caption="Tokens")
+        short = all(len(r.token) <= 20 for r in answer.rows)
+        parts.table(heads, rows, numbers=numbers, tight={1, 2} if short else {2}, caption="Tokens")
     parts.pager(view, total=answer.total, page=answer.page, size=answer.size)
 
 
