@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from typecase.app.audit.bigrams import audit_bigrams as audit_bigrams
     from typecase.app.audit.copies import audit_copies as audit_copies
     from typecase.app.audit.marginal import audit_marginal as audit_marginal
+    from typecase.app.audit.pairs import ask_pairs as ask_pairs
+    from typecase.app.audit.spectra import audit_spectra as audit_spectra
     from typecase.app.audit.verdict import audit_diff as audit_diff
     from typecase.app.audit.verdict import audit_gate as audit_gate
     from typecase.app.audit.verdict import audit_report as audit_report
@@ -198,6 +200,7 @@ _HOMES = {
     "WorkerLost": "errors",
     "agree": "app.agree.agreeing",
     "analyse": "app.analyse.analysing",
+    "ask_pairs": "app.audit.pairs",
     "audit_bigrams": "app.audit.bigrams",
     "audit_compare": "app.audit.auditing",
     "audit_copies": "app.audit.copies",
@@ -206,6 +209,7 @@ _HOMES = {
     "audit_gate": "app.audit.verdict",
     "audit_marginal": "app.audit.marginal",
     "audit_report": "app.audit.verdict",
+    "audit_spectra": "app.audit.spectra",
     "audit_text": "app.audit.verdict",
     "audit_tokenizer": "app.audit.auditing",
     "audit_weights": "app.audit.weights",
