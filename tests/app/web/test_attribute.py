@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import typecase as tc
 from tests.app.web.accessible import problems
 from tests.app.web.conftest import Here, shot
 from typecase.app.web.answers.attribute import Answer, Query, answer, command, export, python
@@ -124,6 +126,13 @@ def test_frequent_spans_are_left_out_and_words_kept_whole(desk: Desk, documents:
         after = "".join(s.text for s in every.segments).partition(span.text)[2]
         assert not (span.text[-1].isalpha() and after[:1].islower())
     assert answer(desk, Query()).spans == () and answer(desk, Query(text="zebra xylophone")).covered == 0
+
+
+def test_an_edited_set_says_how_to_have_spans_again(served: Path, tmp_path: Path) -> None:
+    work = shutil.copytree(served, tmp_path / "work")
+    tc.make_edits(work / "tokens", [{"op": "replace", "find": " the", "text": " a", "limit": 1}], author="a person")
+    with pytest.raises(BadQuery, match="typecase edit write"):
+        answer(Desk(Catalogue([work])), Query(text="typecase ingest corpus -o work/docs"))
 
 
 @pytest.mark.parametrize("query", [Query(text="a b", index="../index"), Query(text="a b", run="nowhere")])
