@@ -176,6 +176,9 @@ def test_a_person_pastes_a_text_and_follows_a_span(here: Here, browser_page: Any
     page.goto(here.url + "/attribute")
     page.get_by_text("Paste a text").wait_for()
     page.keyboard.press("/")
+    page.get_by_role("textbox", name="Text", exact=True).fill("ü" * 20_000)
+    page.keyboard.press("Enter")
+    page.get_by_text("can be reloaded").wait_for()
     text = written(documents, [(3, 0, 40), (8, 5, 40)]) + "<script>window.hacked = 3</script>"
     page.get_by_role("textbox", name="Text", exact=True).fill(text)
     page.keyboard.press("Enter")

@@ -27,7 +27,7 @@ from nicegui.events import KeyEventArguments
 from typecase.app.web.api import ROOT, perform
 from typecase.app.web.desk import Desk
 from typecase.app.web.registry import PAGES, Action, Page, page_named
-from typecase.app.web.state import address, checked
+from typecase.app.web.state import address, check_address, checked
 from typecase.app.web.work import Workers
 from typecase.errors import TypecaseError
 
@@ -72,6 +72,7 @@ class View(Generic[Q]):
         """Shows the state with these fields changed, under its own address."""
         try:
             query = checked(dataclasses.replace(self.query, **changes))  # type: ignore[type-var]
+            check_address(self.page.path, query)
         except TypecaseError as error:
             self.complain(error)
             return
