@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import make_documents
 from typecase.errors import NotFound
-from typecase.store.lineage import ancestors, related
+from typecase.store.lineage import ancestors, family, related
 from typecase.store.manifest import FileEntry, Manifest, parent_of, write_manifest
 
 Docs = Callable[..., Path]
@@ -84,3 +84,26 @@ def test_a_parent_made_anew_is_not_taken_for_the_old(tree: dict[str, Path]) -> N
     assert "is not JSON" in next(a for a in ancestors(tree["select"]) if a.role == "ratings").missing
     with pytest.raises(NotFound, match="holds no manifest"):
         list(ancestors(tree["raw"].parent / "nowhere"))
+
+
+def test_a_family_holds_everything_once_and_parents_first(tree: dict[str, Path]) -> None:
+    found = family([tree["select"], tree["late"], tree["rate"]])
+    folders = [one.folder for one in found.values()]
+    assert sorted(p.name for p in folders) == ["dedup", "late", "rate", "raw", "select"]
+    order = list(found)
+    for one in found.values():
+        assert all(order.index(parent) < order.index(one.content) for _, parent in one.parents)
+    generations = {one.folder.name: one.generation for one in found.values()}
+    assert generations == {"raw": 0, "dedup": 1, "rate": 1, "late": 2, "select": 2}
+
+
+def test_a_moved_parent_is_known_among_the_folders_and_copies_count_once(tree: dict[str, Path], tmp_path: Path) -> None:
+    shutil.move(tree["dedup"], tmp_path / "elsewhere")
+    shutil.copytree(tree["late"], tmp_path / "again")
+    alone = family([tree["late"]])
+    (lost,) = [one for one in alone.values() if one.manifest is None]
+    assert "moved or removed" in lost.missing and lost.generation == 0
+    found = family([tree["late"], tmp_path / "elsewhere", tmp_path / "again"])
+    assert all(one.manifest is not None for one in found.values())
+    (late,) = [one for one in found.values() if one.folder.name == "late"]
+    assert late.copies == (tmp_path / "again",) and late.generation == 2

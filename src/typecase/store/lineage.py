@@ -10,7 +10,7 @@ named, but what stands behind it is then unknown. Price: one small JSON file an 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,6 +68,68 @@ def parents_of(one: Ancestor) -> Iterator[Ancestor]:
         place = Path(one.folder, parent.path).resolve()
         manifest, why = _read(place, parent.content)
         yield Ancestor(parent.role, parent.kind, parent.content, place, one.depth + 1, manifest, why)
+
+
+@dataclass(frozen=True, slots=True)
+class Relative:
+    """An artifact of a family: `parents` are (role, content) in the order of its manifest, `copies` other folders of it.
+
+    `manifest` and `missing` as in `Ancestor`; `generation` is 0 for one without known parents, else one more than the last of
+    theirs.
+    """
+
+    content: str
+    kind: str
+    folder: Path
+    manifest: Manifest | None
+    missing: str
+    parents: tuple[tuple[str, str], ...]
+    generation: int
+    copies: tuple[Path, ...] = ()
+
+
+def family(folders: Iterable[Path | str]) -> dict[str, Relative]:
+    """The artifacts in `folders` and all behind them, by content, parents before children.
+
+    A parent that is no longer where it lay is known by its content among `folders`. Raises as `ancestors` does.
+    """
+    roots = [artifact_at(folder) for folder in folders]
+    known: dict[str, Ancestor] = {}
+    copies: dict[str, list[Path]] = {}
+    for root in roots:
+        if root.content in known:
+            copies.setdefault(root.content, []).append(root.folder)
+        known.setdefault(root.content, root)
+    waiting = deque(roots)
+    while waiting:
+        for parent in parents_of(waiting.popleft()):
+            old = known.get(parent.content)
+            if old is None or (old.manifest is None and parent.manifest is not None):
+                known[parent.content] = parent
+                waiting.append(parent)
+    return _in_order(known, copies)
+
+
+def _in_order(known: dict[str, Ancestor], copies: dict[str, list[Path]]) -> dict[str, Relative]:
+    links = {c: [(p.role, p.content) for p in (a.manifest.parents if a.manifest else ())] for c, a in known.items()}
+    found: dict[str, Relative] = {}
+    left = dict(known)
+    while left:
+        ready = [c for c in left if all(p in found for _, p in links[c])]
+        for content in ready or list(left):  # a ring of parents, which no stage makes, is taken as it comes
+            one = left.pop(content)
+            before = [found[p].generation for _, p in links[content] if p in found]
+            found[content] = Relative(
+                content,
+                one.kind,
+                one.folder,
+                one.manifest,
+                one.missing,
+                tuple(links[content]),
+                1 + max(before, default=-1),
+                tuple(copies.get(content, ())),
+            )
+    return found
 
 
 def related(a: Path | str, b: Path | str) -> bool:

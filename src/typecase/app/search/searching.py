@@ -10,8 +10,9 @@ A hit is a place: its document and source, its tokens, the text around it, and, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -78,7 +79,10 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """A stretch of a given text that stands verbatim in the set, with some of the documents that hold it."""
+    """A stretch of a given text that stands verbatim in the set, with some of the documents that hold it.
+
+    `positions` are some of its places, to be given to `Search.at`.
+    """
 
     start: int
     stop: int
@@ -86,6 +90,7 @@ class Quoted:
     count: int
     log_prob: float
     documents: tuple[DocumentFacts, ...]
+    positions: tuple[int, ...] = ()
 
 
 class Search:
@@ -179,33 +184,40 @@ class Search:
         asked = query if isinstance(query, str) else f"{len(ids)} ids"
         return Searched(asked, tuple(ids.tolist()), count, offset, tuple(self.at(positions, len(ids), context=context)))
 
-    def at(self, positions: Ints, length: int, *, context: int = 20) -> list[Hit]:
-        """The hits of `length` tokens at `positions`."""
+    def at(self, positions: Ints, length: int | Ints, *, context: int = 20) -> list[Hit]:
+        """The hits at `positions`, of `length` tokens or of so many each (positions,)."""
         places = self.index.places(positions)
         facts = self.library.facts(places.docs)
         sightings = self.sightings(places.docs, places.offsets, length)
         found = []
-        for k, (position, doc, start) in enumerate(
-            zip(positions.tolist(), places.docs.tolist(), places.offsets.tolist(), strict=True)
+        for k, (position, doc, start, own_length) in enumerate(
+            zip(
+                positions.tolist(),
+                places.docs.tolist(),
+                places.offsets.tolist(),
+                np.broadcast_to(length, len(positions)).tolist(),
+                strict=True,
+            )
         ):
-            low = max(start - context, 0)
-            high = min(start + length + context, int(self.index.starts[doc + 1] - self.index.starts[doc]))
+            low, stop = max(start - context, 0), start + own_length
+            high = min(stop + context, int(self.index.starts[doc + 1] - self.index.starts[doc]))
             text = self.index.text[position - (start - low) : position + (high - start)]
-            first, last = start - low, start - low + length
+            first, last = start - low, stop - low
             before, own, after = (self.text_of(cut) for cut in (text[:first], text[first:last], text[last:]))
-            found.append(Hit(position, facts[doc], start, start + length, before, own, after, sightings[k]))
+            found.append(Hit(position, facts[doc], start, stop, before, own, after, sightings[k]))
         return found
 
-    def sightings(self, docs: Ints, starts: Ints, length: int) -> list[tuple[Sighting, ...]]:
+    def sightings(self, docs: Ints, starts: Ints, length: int | Ints) -> list[tuple[Sighting, ...]]:
         """Of every hit (`length` tokens from token `starts` of `docs`) the places in training that see all or part of it."""
         if self.timeline is None or not len(docs):
             return [()] * len(docs)
         runs, sequences, lows, highs = [], [], [], []
-        for k, (doc, start) in enumerate(zip(docs.tolist(), starts.tolist(), strict=True)):
+        stops = starts + length
+        for k, (doc, start, stop) in enumerate(zip(docs.tolist(), starts.tolist(), stops.tolist(), strict=True)):
             own = self.library.sequences_of(doc)
             _, firsts = self.library.documents_of(own)
             sizes = self.index.store.lengths[own]
-            low, high = np.maximum(start - firsts, 0), np.minimum(start + length - firsts, sizes)
+            low, high = np.maximum(start - firsts, 0), np.minimum(stop - firsts, sizes)
             touched = low < high
             runs += [k] * int(touched.sum())
             sequences.append(own[touched])
@@ -269,15 +281,17 @@ class Search:
         `whole_words` lets stretches begin and end where words do, where the tokenizer tells.
         """
         ids = self.ids_of(text)
-        begins = self._word_begins() if whole_words and self.tokenizer is not None else None
+        begins = self._word_begins if whole_words and self.tokenizer is not None else None
         found = self.index.attribute(ids, min_len=min_len, max_count=max_count, word_begins=begins, limit=documents)
-        return [self._quoted(ids, one) for one in found]
+        facts = self.library.facts(np.concatenate([one.docs for one in found])) if found else {}
+        return [self._quoted(ids, one, facts) for one in found]
 
-    def _quoted(self, ids: Ints, one: Stretch) -> Quoted:
-        facts = self.library.facts(one.docs)
+    def _quoted(self, ids: Ints, one: Stretch, facts: Mapping[int, DocumentFacts]) -> Quoted:
         named = tuple(facts[d] for d in dict.fromkeys(one.docs.tolist()))
-        return Quoted(one.start, one.stop, self.text_of(ids[one.start : one.stop]), one.count, one.log_prob, named)
+        text, positions = self.text_of(ids[one.start : one.stop]), tuple(one.positions.tolist())
+        return Quoted(one.start, one.stop, text, one.count, one.log_prob, named, positions)
 
+    @cached_property
     def _word_begins(self) -> npt.NDArray[np.bool_]:
         """Of every id whether its text may begin a word: with a blank, a sign, or a letter beyond ASCII (not within one)."""
         assert self.tokenizer is not None

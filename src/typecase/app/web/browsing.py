@@ -10,7 +10,7 @@ columns it names, some 0.2 s a million documents. Counts and names of sources ar
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from typecase.app.web.catalogue import Item
 from typecase.app.web.desk import Desk, stamp_of
 from typecase.app.web.filters import check_condition, column, parquet, quoted, reading
 from typecase.app.web.kin import ratings_of, tokens_of
+from typecase.app.web.selections import Chosen, outcomes_of
 from typecase.app.web.texts import beginnings
 from typecase.errors import BadQuery, FixInput
 from typecase.store import exports
@@ -34,6 +35,7 @@ from typecase.store.tokens.store import TokenStore
 
 _NOT_SCORES = ("doc_id", "domain", "status", "rated_bytes", "raw", "windows", "codes")
 _MOST_NAMES = 200
+_OUTCOME = "_outcome"
 BEGINS = 160
 Ints = npt.NDArray[np.int64]
 
@@ -54,17 +56,19 @@ class Filters:
     down: bool = False
     offset: int = 0
     limit: int = 25
+    outcome: str = ""
 
     @property
     def chosen(self) -> tuple[Any, ...]:
         """What decides which rows fit, whatever their order."""
-        return (self.source, self.domain, self.score, self.low, self.high, self.shortest, self.longest, self.where)
+        scores = (self.score, self.low, self.high)
+        return (self.source, self.domain, *scores, self.shortest, self.longest, self.where, self.outcome)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One document of a page: `doc` is what to ask for it by; `length` in tokens where they are known; `begins` its first
-    characters; `score` the value of the score that is shown."""
+    characters; `score` the value of the score that is shown; `outcome` what the chosen selection says of it."""
 
     doc: str
     doc_id: str | None
@@ -73,6 +77,7 @@ class Row:
     length: int | None
     score: float | None
     begins: str
+    outcome: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,10 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Facets:
-    """What a set can be filtered by. `parts` are the files behind it, `ratings` and `lengths` those that can be joined."""
+    """What a set can be filtered by. `parts` are the files behind it, `ratings` and `lengths` those that can be joined.
+
+    `chosen` is the selection whose outcomes are shown.
+    """
 
     all: int
     sources: Mapping[str, int]
@@ -95,6 +103,7 @@ class Facets:
     ratings: tuple[Path, ...] = ()
     lengths: tuple[Path, ...] = ()
     rated: tuple[str, ...] = field(default=())
+    chosen: Chosen = field(default=Chosen())
 
 
 def facets(desk: Desk, item: Item) -> Facets:
@@ -115,7 +124,8 @@ def listing(desk: Desk, item: Item, filters: Filters, known: Facets) -> Listing:
         library = _library(desk, item, store)
         docs = _chosen_tokens(desk, item, filters, known, condition, library)
         rows = _token_rows(store, library, docs[filters.offset : filters.offset + filters.limit], score)
-        return Listing(len(docs), rows, score)
+    outcomes = outcomes_of(desk, known.chosen, [r.doc_id for r in rows if r.doc_id])
+    return Listing(len(docs), tuple(replace(r, outcome=outcomes.get(r.doc_id or "")) for r in rows), score)
 
 
 def condition_of(filters: Filters, known: Facets) -> tuple[str, set[str]]:
@@ -145,6 +155,13 @@ def condition_of(filters: Filters, known: Facets) -> tuple[str, set[str]]:
     if filters.where.strip():
         used |= check_condition(filters.where, known.columns)
         parts.append(f"({filters.where})")
+    if filters.outcome:
+        if filters.outcome not in (known.chosen.outcomes or {}):
+            there = ", ".join(known.chosen.outcomes or {}) or "none, for no selection is chosen"
+            raise BadQuery(f"there is no outcome {filters.outcome!r}: there is {there}")
+        if known.parts:
+            parts.append(f"{_OUTCOME} = {quoted(filters.outcome)}")
+            used.add(_OUTCOME)
     if filters.sort:
         if filters.sort not in known.columns:
             raise BadQuery(f"there is no column {filters.sort!r} to sort by: there are {', '.join(known.columns)}")
@@ -199,6 +216,9 @@ def _relation(known: Facets, used: set[str]) -> tuple[str, list[Path]]:
         lengths = f"(select doc_id, max(tokens) as tokens from {parquet(known.lengths)} group by doc_id)"
         sql += f" left join {lengths} as p using (doc_id)"
         paths += known.lengths
+    if _OUTCOME in used:
+        sql += f" left join (select doc_id, reason as {_OUTCOME} from {parquet(known.chosen.parts)}) as s using (doc_id)"
+        paths += known.chosen.parts
     return sql, paths
 
 
@@ -215,7 +235,7 @@ def _list_documents(
 
         total = known.all
         if condition:
-            total = desk.remember(("count", item.path, filters.chosen), stamp_of(item), count)
+            total = desk.remember(("count", item.path, filters.chosen, known.chosen.name), stamp_of(item), count)
         order = f"{column(filters.sort)} {'desc' if filters.down else 'asc'} nulls last, doc_id" if filters.sort else "doc_id"
         sql = f"select doc_id, source from {relation}{where} order by {order} limit {filters.limit} offset {filters.offset}"
         page = connection.sql(sql).to_arrow_table().to_pylist()
@@ -228,6 +248,7 @@ def _document_rows(desk: Desk, known: Facets, page: Sequence[Mapping[str, Any]],
     domain = "domain" if "domain" in known.rated else ""
     rated = _side(desk, known.ratings, ids, [n for n in (score, domain) if n in known.rated])
     lengths = _side(desk, known.lengths, ids, ["tokens"] if known.lengths else [])
+    outcomes = outcomes_of(desk, known.chosen, ids)
     return tuple(
         Row(
             r["doc_id"],
@@ -237,6 +258,7 @@ def _document_rows(desk: Desk, known: Facets, page: Sequence[Mapping[str, Any]],
             lengths.get(r["doc_id"], {}).get("tokens"),
             rated.get(r["doc_id"], {}).get(score),
             begins.get(r["doc_id"], ""),
+            outcomes.get(r["doc_id"]),
         )
         for r in page
     )
@@ -279,13 +301,22 @@ def _chosen_tokens(desk: Desk, item: Item, filters: Filters, known: Facets, cond
 
     def choose() -> Ints:
         docs: Ints = np.flatnonzero(library.where(condition)) if condition else np.arange(library.store.num_documents)
+        if filters.outcome:
+            docs = docs[_with_outcome(library, known.chosen, filters.outcome)[docs]]
         if filters.sort in ("", "doc"):
             return docs[::-1] if filters.sort and filters.down else docs
         ordered: Ints = docs[_order(library, filters, docs)]
         return ordered
 
-    key = ("chosen", item.path, filters.chosen, filters.sort, filters.down)
+    key = ("chosen", item.path, filters.chosen, known.chosen.name, filters.sort, filters.down)
     return desk.remember(key, stamp_of(item), choose)
+
+
+def _with_outcome(library: Library, chosen: Chosen, outcome: str) -> npt.NDArray[np.bool_]:
+    """Of every document of a token set whether a selection gives it this outcome."""
+    own = pq.read_table(list(chosen.parts), columns=["doc_id"], filters=[("reason", "=", outcome)]).column("doc_id")
+    ids = library.columns(["doc_id"]).column("doc_id")
+    return np.asarray(pa.compute.is_in(ids, value_set=own.combine_chunks().cast(ids.type)))
 
 
 def _order(library: Library, filters: Filters, docs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

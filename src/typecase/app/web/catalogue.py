@@ -3,6 +3,7 @@
     typecase serve work            docs/web  docs  work/docs/web          found by its manifest.json
                                    web       tokens  work/tokens/web      a .bin/.idx pair of any maker
                                    run.toml  run   work/run.toml          a run file: it names a framework
+                                   losses.csv  losses                     by its name; also a training log, steps.parquet
                                    glitch  audit  work/glitch             what `audit report` wrote
 
 Nothing is loaded: a thing costs its manifest, a pair its name, a run file a look at its first kilobytes. Links that lead out of
@@ -28,6 +29,14 @@ MOST_FOLDERS = 20_000
 _RUN_BYTES = 1 << 20
 _RUN = re.compile(rb"^\s*[\"']?framework[\"']?\s*[=:]\s*[\"'](gpt-neox|megatron-core|nemo|megatron-bridge|typecase)[\"']", re.M)
 _RUN_JSON = re.compile(rb"[\"']framework[\"']\s*:\s*[\"'](gpt-neox|megatron-core|nemo|megatron-bridge|typecase)[\"']")
+_LOSSES = re.compile(r"steps\.parquet|(.*[._-])?(loss|losses)\.(csv|jsonl|parquet)|(.*[._-])?(train|training)\.log", re.I)
+_MAKERS = {
+    "docs": "`typecase ingest FILES -o work/docs` makes one",
+    "tokens": "`typecase build DOCS --tokenizer NAME -o work/tokens` makes one",
+    "index": "`typecase index TOKENS -o work/index` makes one",
+    "ratings": "`typecase rate DOCS -o work/ratings` makes some",
+    "run": "a run file says how a framework reads token sets (docs/trace.md)",
+}
 _SKIPPED = frozenset(("journal", "__pycache__", "node_modules"))
 
 
@@ -103,8 +112,11 @@ class Catalogue:
         for item in fitting:
             if item.name == name:
                 return item
-        there = ", ".join(i.name for i in fitting[:12]) or "none"
-        raise NotFound(f"no {what} called {name!r} was served: there is {there}" if name else f"no {what} was served")
+        if name:
+            there = ", ".join(i.name for i in fitting[:12]) or "none"
+            raise NotFound(f"no {what} called {name!r} was served: there is {there}")
+        hint = next((f": {_MAKERS[k]}, then serve the folder that holds it" for k in kinds if k in _MAKERS), "")
+        raise NotFound(f"no {what} was served{hint}")
 
     def children(self, item: Item, *kinds: str) -> list[Item]:
         """Things of `kinds` that were made from `item`, known by its content."""
@@ -169,6 +181,8 @@ def _artifact(folder: Path, name: str) -> Item:
 def _file(path: Path, name: str) -> Item | None:
     if path.suffix == ".idx" and path.with_suffix(".bin").is_file():
         return Item(name.removesuffix(".idx"), "tokens", path.with_suffix(""))
+    if _LOSSES.fullmatch(path.name):
+        return Item(name, "losses", path)
     if path.suffix in (".toml", ".json") and path.is_file() and path.stat().st_size <= _RUN_BYTES:
         data = path.read_bytes()
         if (_RUN if path.suffix == ".toml" else _RUN_JSON).search(data):

@@ -13,6 +13,7 @@ from typecase.app import verbs
 from typecase.app.web.catalogue import Item
 from typecase.app.web.desk import Desk, stamp_of
 from typecase.app.web.kin import documents_of, ratings_of, refined_of, tokens_of
+from typecase.app.web.selections import Label, all_labels
 from typecase.errors import BadQuery, NotFound, TypecaseError
 from typecase.store.documents import open_documents, row_of
 from typecase.store.journal.provenance import provenance_of
@@ -55,7 +56,10 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """A document: `text` of its store, cut at TEXT_CHARS, and its tokens where a token set holds it."""
+    """A document: `text` of its store, cut at TEXT_CHARS, and its tokens where a token set holds it.
+
+    `labels` are what every selection says of it.
+    """
 
     doc: str
     doc_id: str | None
@@ -70,6 +74,7 @@ class Detail:
     program_status: str
     program_reason: str
     fate: tuple[Happened, ...] = field(default=())
+    labels: tuple[Label, ...] = field(default=())
 
 
 def detail_of(desk: Desk, item: Item, doc: str, *, limit: int) -> Detail:
@@ -157,6 +162,7 @@ def _whole(
         program.get("status") or "",
         program.get("reason") or "",
         _fate(item, doc_id),
+        all_labels(desk, item, doc_id) if doc_id is not None else (),
     )
 
 

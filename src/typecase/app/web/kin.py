@@ -26,7 +26,7 @@ def ratings_of(desk: Desk, item: Item) -> Item | None:
     if item.kind == "docs":
         for made in desk.catalogue.children(item, "ratings"):
             return made
-    behind = list(_behind(desk, item))
+    behind = list(made_from(desk, item))
     near = next((i for i in behind if i.kind == "ratings"), None)
     if near is None and item.kind == "tokens":
         near = next((made for docs in behind if docs.kind == "docs" for made in desk.catalogue.children(docs, "ratings")), None)
@@ -35,7 +35,7 @@ def ratings_of(desk: Desk, item: Item) -> Item | None:
 
 def documents_of(desk: Desk, tokens: Item) -> Item | None:
     """The documents that a token set was built from."""
-    return next((i for i in _behind(desk, tokens) if i.kind == "docs"), None)
+    return next((i for i in made_from(desk, tokens) if i.kind == "docs"), None)
 
 
 def tokens_of(desk: Desk, docs: Item) -> Item | None:
@@ -48,7 +48,7 @@ def tokens_of(desk: Desk, docs: Item) -> Item | None:
 
 def refined_of(desk: Desk, item: Item) -> Item | None:
     """The refining run that made, or was made of, the documents of a set."""
-    for other in (item, *_behind(desk, item)):
+    for other in (item, *made_from(desk, item)):
         if other.kind == "docs" and other.stage == "refine":
             return other
     return next((i for i in desk.catalogue.children(item, "docs") if i.stage == "refine"), None)
@@ -59,7 +59,8 @@ def indexes_of(desk: Desk, tokens: Item) -> list[Item]:
     return [i for i in desk.catalogue.of_kind("index") if (own := desk.set_of(i)) is not None and own.name == tokens.name]
 
 
-def _behind(desk: Desk, item: Item) -> Iterator[Item]:
+def made_from(desk: Desk, item: Item) -> Iterator[Item]:
+    """The served things that a thing was made from, nearest first."""
     for one in _ancestors(item):
         if one.depth and one.manifest is not None:
             found = desk.catalogue.at(one.folder) or desk.catalogue.by_content(one.content)

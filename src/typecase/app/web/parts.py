@@ -32,21 +32,26 @@ def heading(text: str, level: int = 2) -> None:
     ui.html(escape(text), sanitize=False, tag=f"h{level}")
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: Collection[int] = (), caption: str) -> None:
-    """A table of texts, numbers and links; columns `numbers` are set to the right. `caption` names it for those who listen."""
+def table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    numbers: Collection[int] = (),
+    tight: Collection[int] = (),
+    caption: str,
+) -> None:
+    """A table of texts, numbers and links; columns `numbers` are set to the right, those and `tight` never break lines.
+
+    `caption` names it for those who listen.
+    """
+    shapes = {**dict.fromkeys(tight, ' class="tc-tight"'), **dict.fromkeys(numbers, ' class="tc-number"')}
     html = [f'<table class="tc-table" aria-label="{escape(caption)}"><thead><tr>']
-    html += [f'<th scope="col"{_right(k, numbers)}>{escape(h)}</th>' for k, h in enumerate(heads)]
+    html += [f'<th scope="col"{shapes.get(k, "")}>{escape(h)}</th>' for k, h in enumerate(heads)]
     html.append("</tr></thead><tbody>")
     for row in rows:
-        html.append("<tr>" + "".join(f"<td{_right(k, numbers)}>{_cell(c)}</td>" for k, c in enumerate(row)) + "</tr>")
+        html.append("<tr>" + "".join(f"<td{shapes.get(k, '')}>{_cell(c)}</td>" for k, c in enumerate(row)) + "</tr>")
     html.append("</tbody></table>")
-    ui.html("".join(html), sanitize=False).classes("tc-scroll").props(
-        f'tabindex="0" role="region" aria-label="{escape(caption)}"'
-    )
-
-
-def _right(column: int, numbers: Collection[int]) -> str:
-    return ' class="tc-number"' if column in numbers else ""
+    html_region("".join(html), label=caption)
 
 
 def _cell(value: Any) -> str:
@@ -100,6 +105,11 @@ def text_block(html: str, *, label: str = "Text") -> None:
     ui.html(html, sanitize=False).classes("tc-text").props(f'tabindex="0" role="region" aria-label="{escape(label)}"')
 
 
+def html_region(html: str, *, label: str) -> None:
+    """Escaped HTML that is wider than the page may be."""
+    ui.html(html, sanitize=False).classes("tc-scroll").props(f'tabindex="0" role="region" aria-label="{escape(label)}"')
+
+
 def plain_block(text: str, *, label: str = "Text") -> None:
     """Text of a document as it stands."""
     text_block(escape(text), label=label)
@@ -107,20 +117,31 @@ def plain_block(text: str, *, label: str = "Text") -> None:
 
 def picture(options: dict[str, Any], *, label: str, height: str = "18rem") -> ui.echart:
     """A chart of ECharts, with words for those who do not see it."""
-    options = {"aria": {"enabled": True}, "animation": False, "textStyle": {"fontFamily": "inherit"}, **options}
+    said = {"enabled": True, "label": {"description": label}}
+    options = {"aria": said, "animation": False, "textStyle": {"fontFamily": "inherit"}, **options}
     chart = ui.echart(options, renderer="svg").style(f"height:{height};width:100%")
     return chart.props(f'role="img" aria-label="{escape(label)}"')
 
 
 def choice(
-    view: View[Any], field: str, label: str, options: Mapping[str, str], *, width: str = "14rem", fresh: bool = False
+    view: View[Any],
+    field: str,
+    label: str,
+    options: Mapping[str, str],
+    *,
+    width: str = "14rem",
+    fresh: bool = False,
+    clears: Sequence[str] = (),
 ) -> ui.select:
-    """A list to choose from that sets `field` of the state, and shows it; `fresh` forgets all else, as for another set."""
+    """A list to choose from that sets `field` of the state, and shows it.
+
+    `clears` are fields that go back to what they are by default; with `fresh` all others do, as for another set.
+    """
+    back = {f.name: f.default for f in dataclasses.fields(view.query) if fresh or f.name in clears}
 
     async def chosen(event: Any) -> None:
         if event.value != getattr(view.query, field):
-            others = {f.name: f.default for f in dataclasses.fields(view.query)} if fresh else _first(view)
-            await view.go(**{**others, field: event.value or ""})
+            await view.go(**{**_first(view), **back, field: event.value or ""})
 
     now = getattr(view.query, field)
     select = ui.select(dict(options), label=label, value=now if now in options else None, on_change=chosen)
@@ -129,9 +150,9 @@ def choice(
     return select
 
 
-def suggested(view: View[Any], field: str, label: str, *, width: str = "12rem") -> ui.select:
+def suggested(view: View[Any], field: str, label: str, *, width: str = "12rem", clears: Sequence[str] = ()) -> ui.select:
     """A list whose options come with the answer; see `offer`."""
-    return choice(view, field, label, {"": ""}, width=width)
+    return choice(view, field, label, {"": ""}, width=width, clears=clears)
 
 
 def offer(select: ui.select, options: Mapping[str, str], none: str) -> None:
@@ -181,10 +202,23 @@ def field(
     to: Callable[[str], Any] = str,
     area: bool = False,
     placeholder: str = "",
+    clears: Sequence[str] = (),
 ) -> ui.input | ui.textarea:
-    """A field that sets `name` of the state when Enter is pressed (Ctrl+Enter in an area), or it is left."""
+    """A field that sets `name` of the state when Enter is pressed or it is left, and puts the fields `clears` back.
+
+    In an `area` Shift+Enter begins a line.
+    """
+    others = {f.name: f.default for f in dataclasses.fields(view.query) if f.name in clears}
     make: Any = ui.textarea if area else ui.input
-    box: Any = make(label=label, value=_text(getattr(view.query, name)), placeholder=placeholder)
+    told = {"text": _text(getattr(view.query, name))}
+    box: Any = make(label=label, value=told["text"], placeholder=placeholder)
+
+    def follow(query: Any) -> None:
+        """Shows another value of the state; what is being typed when an answer comes stays."""
+        text = _text(getattr(query, name))
+        if text != told["text"]:
+            told["text"] = text
+            box.set_value(text)
 
     async def done() -> None:
         try:
@@ -193,13 +227,55 @@ def field(
             ui.notify(f"{label}: {box.value!r} is no number", type="negative")
             return
         if fresh != getattr(view.query, name):
-            await view.go(**{name: fresh, **_first(view)})
+            told["text"] = _text(fresh)
+            await view.go(**{name: fresh, **others, **_first(view)})
 
-    box.on("keydown.ctrl.enter" if area else "keydown.enter", done)
+    if area:
+        box.on(
+            "keydown",
+            done,
+            args=[],
+            js_handler="(e) => { if (e.key === 'Enter' && !e.shiftKey) { e.preventDefault(); emit(); } }",
+        )
+        box.props("autogrow")
+    else:
+        box.on("keydown.enter", done)
     box.on("blur", done)
     box.props(f'dense outlined aria-label="{escape(label)}"').style(f"width:{width}")
-    view.on_state(lambda query: box.set_value(_text(getattr(query, name))))
+    view.on_state(follow)
     return box  # type: ignore[no-any-return]
+
+
+def whole(text: str) -> int | None:
+    """A whole number, None for nothing."""
+    return int(text.replace(",", "")) if text.strip() else None
+
+
+def decimal(text: str) -> float | None:
+    """A number, None for nothing."""
+    return float(text.replace(",", "")) if text.strip() else None
+
+
+def document_link(view: View[Any], set_name: str, doc: int) -> str:
+    """Where a document of a token set is shown."""
+    return view.link("documents", set=set_name, doc=str(doc))
+
+
+def steps(view: View[Any], run: str, set_name: str, doc: int, seen: Sequence[Any], sightings: int) -> None:
+    """Links to the steps of a run that train on a place of a document: those of `seen`, the first of all `sightings`."""
+    with ui.row().classes("tc-line"):
+        for one in seen:
+            if one.step is not None:
+                ui.link(f"step {one.step:,}", view.link("time", run=run, step=one.step, doc=str(doc), set=set_name))
+        if sightings > len(seen):
+            ui.label(f"and {sightings - len(seen):,} more").classes("tc-dim")
+        elif run and not any(one.step is not None for one in seen):
+            ui.label("never within the run").classes("tc-dim")
+
+
+def visible(text: str) -> str:
+    """A token's text with its blanks and line ends to be seen."""
+    return text.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥") or "∅"
 
 
 def _text(value: Any) -> str:
@@ -231,7 +307,7 @@ async def turn(view: View[Any], by: int) -> None:
     """The next or the previous page, where there is one."""
     answer = view.answered
     page = view.query.page + by
-    if answer is not None and 1 <= page <= max(1, -(-answer.total // answer.size)):
+    if answer is not None and 1 <= page <= max(1, -(-int(answer.total) // answer.size)):
         await view.go(page=page)
 
 

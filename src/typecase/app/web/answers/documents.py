@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from typecase.app.web.browsing import Filters, Listing, Row, export_listing, facets, listing
+from typecase.app.web.browsing import Facets, Filters, Listing, Row, export_listing, facets, listing
+from typecase.app.web.catalogue import Item
 from typecase.app.web.desk import Desk
 from typecase.app.web.detail import Detail, detail_of
+from typecase.app.web.selections import chosen_selection, selections_of
 from typecase.app.web.state import ask
 
 
@@ -31,6 +33,8 @@ class Query:
     shortest: int | None = ask(None, "only documents of so many tokens or more", low=0)
     longest: int | None = ask(None, "only documents of so many tokens or fewer", low=0)
     where: str = ask("", "a condition over the columns: source = 'wiki' and tokens < 2000", longest=2000)
+    selection: str = ask("", "the selection of these documents whose outcome is shown; the first by default, - for none")
+    outcome: str = ask("", "only documents with this outcome: kept, or why not", longest=100)
     sort: str = ask("", "the column to sort by; as stored by default")
     down: bool = ask(False, "sort from large to small")
     page: int = ask(1, "which page of rows", low=1, high=100_000_000)
@@ -44,7 +48,8 @@ class Answer:
     """A page of documents of `set`: `total` fit of `all`. `detail` is the document that was asked for.
 
     `sources` and `domains` say how many documents each has, most first, at most 200; `columns` are those that can be sorted and
-    asked for, `scores` the numbers among them that a rater gave.
+    asked for, `scores` the numbers among them that a rater gave. `selections` are those made over these documents; `outcomes`
+    says how many documents each reason has in the shown one, `selection`.
     """
 
     set: str
@@ -59,13 +64,16 @@ class Answer:
     columns: tuple[str, ...]
     scores: tuple[str, ...]
     score: str
+    selections: tuple[str, ...]
+    selection: str
+    outcomes: Mapping[str, int]
     detail: Detail | None
 
 
 def answer(desk: Desk, query: Query) -> Answer:
     """The page of documents that a state means. Raises NotFound, BadQuery, CorruptStore."""
     item = desk.catalogue.get(query.set, "docs", "tokens")
-    known = facets(desk, item)
+    known = _known(desk, item, query)
     found: Listing = listing(desk, item, filters_of(query), known)
     detail = detail_of(desk, item, query.doc, limit=query.tokens) if query.doc else None
     return Answer(
@@ -81,8 +89,15 @@ def answer(desk: Desk, query: Query) -> Answer:
         known.columns,
         known.scores,
         found.score,
+        tuple(s.name for s in selections_of(desk, item)),
+        known.chosen.name,
+        known.chosen.outcomes or {},
         detail,
     )
+
+
+def _known(desk: Desk, item: Item, query: Query) -> Facets:
+    return replace(facets(desk, item), chosen=chosen_selection(desk, item, query.selection))
 
 
 def filters_of(query: Query) -> Filters:
@@ -99,6 +114,7 @@ def filters_of(query: Query) -> Filters:
         query.down,
         query.size * (query.page - 1),
         query.size,
+        query.outcome,
     )
 
 
@@ -130,4 +146,4 @@ FORMATS = ("jsonl", "csv", "parquet")
 def export(desk: Desk, query: Query, out: Path) -> Any:
     """All documents that fit the filters, with text and, of a token set, tokens."""
     item = desk.catalogue.get(query.set, "docs", "tokens")
-    export_listing(desk, item, filters_of(query), facets(desk, item), out)
+    export_listing(desk, item, filters_of(query), _known(desk, item, query), out)

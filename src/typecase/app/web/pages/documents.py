@@ -8,6 +8,7 @@ from nicegui import ui
 
 from typecase.app.web import parts
 from typecase.app.web.answers.documents import Answer
+from typecase.app.web.browsing import Row
 from typecase.app.web.detail import Detail, Tokens
 from typecase.app.web.shell import Key, View
 
@@ -22,11 +23,13 @@ def controls(view: View[Any]) -> None:
         "domain": parts.suggested(view, "domain", "Domain"),
         "score": parts.suggested(view, "score", "Score"),
     }
-    parts.field(view, "low", "Score from", width="7rem", to=_number)
-    parts.field(view, "high", "Score to", width="7rem", to=_number)
-    parts.field(view, "shortest", "Tokens from", width="7rem", to=_whole)
-    parts.field(view, "longest", "Tokens to", width="7rem", to=_whole)
+    parts.field(view, "low", "Score from", width="7rem", to=parts.decimal)
+    parts.field(view, "high", "Score to", width="7rem", to=parts.decimal)
+    parts.field(view, "shortest", "Tokens from", width="7rem", to=parts.whole)
+    parts.field(view, "longest", "Tokens to", width="7rem", to=parts.whole)
     parts.field(view, "where", "Where", width="22rem", placeholder="source = 'wiki' and tokens < 2000")
+    boxes["selection"] = parts.suggested(view, "selection", "Selection", width="16rem", clears=("outcome",))
+    boxes["outcome"] = parts.suggested(view, "outcome", "Outcome")
     boxes["sort"] = parts.suggested(view, "sort", "Sort by")
     parts.tick(view, "down", "Large first")
     view.on_answer(lambda answer: _suggest(boxes, answer))
@@ -36,6 +39,10 @@ def _suggest(boxes: dict[str, Any], answer: Answer) -> None:
     parts.offer(boxes["source"], {s: f"{s} ({n:,})" for s, n in answer.sources.items()}, "all sources")
     parts.offer(boxes["domain"], {d: f"{d} ({n:,})" for d, n in answer.domains.items()}, "all domains")
     parts.offer(boxes["score"], {s: s for s in answer.scores}, answer.score or "none")
+    first = answer.selections[0] if answer.selections else ""
+    others = {s: s for s in answer.selections[1:]} | ({"-": "none"} if first else {})
+    parts.offer(boxes["selection"], others, first or "none")
+    parts.offer(boxes["outcome"], {o: f"{o} ({n:,})" for o, n in answer.outcomes.items()}, "any")
     parts.offer(boxes["sort"], {c: c for c in answer.columns}, "as stored")
 
 
@@ -47,13 +54,17 @@ def result(view: View[Any], answer: Answer) -> None:
     if not answer.rows:
         ui.label("No document fits." if answer.total == 0 else "There are no more rows: go back a page.")
     else:
-        heads = ("document", "source", "domain", "tokens", answer.score or "score", "begins")
-        rows = [
-            (parts.Link(r.doc[:12], view.here(doc=r.doc)), r.source, r.domain, r.length, r.score, r.begins.replace("\n", " ⏎ "))
-            for r in answer.rows
-        ]
-        parts.table(heads, rows, numbers={3, 4}, caption="Documents")
+        heads = ["document", "source", "domain", "tokens", answer.score or "score"]
+        heads += [*([answer.selection] if answer.selection else []), "begins"]
+        rows = [_row(view, answer, r) for r in answer.rows]
+        parts.table(heads, rows, numbers={3, 4}, tight={0, 2, *((5,) if answer.selection else ())}, caption="Documents")
     parts.pager(view, total=answer.total, page=answer.page, size=answer.size)
+
+
+def _row(view: View[Any], answer: Answer, r: Row) -> tuple[Any, ...]:
+    outcome = (r.outcome or "not in it",) if answer.selection else ()
+    link = parts.Link(r.doc[:12], view.here(doc=r.doc))
+    return (link, r.source, r.domain, r.length, r.score, *outcome, r.begins.replace("\n", " ⏎ "))
 
 
 def _detail(view: View[Any], answer: Answer, one: Detail) -> None:
@@ -82,6 +93,7 @@ def _detail(view: View[Any], answer: Answer, one: Detail) -> None:
         _scores(one)
         _program(one)
         _fate(one)
+        _labels(view, one)
 
 
 def _tokens(view: View[Any], tokens: Tokens | None) -> None:
@@ -105,7 +117,8 @@ def _tokens(view: View[Any], tokens: Tokens | None) -> None:
     with ui.row():
         for run in view.names("run"):
             ui.link(f"When {run} trains on it", view.link("time", run=run, doc=str(tokens.doc), set=tokens.set))
-        ui.link("Edit it", view.link("edit", set=tokens.set, document=tokens.doc))
+        if view.has("edit"):
+            ui.link("Edit it", view.link("edit", set=tokens.set, document=tokens.doc))
 
 
 def _scores(one: Detail) -> None:
@@ -132,6 +145,17 @@ def _fate(one: Detail) -> None:
         )
 
 
+def _labels(view: View[Any], one: Detail) -> None:
+    if one.labels:
+        parts.heading("Selections", 3)
+        rows = [
+            (parts.Link(s.selection, view.here(selection=s.selection)), s.reason, s.stratum, s.score, s.copies)
+            for s in one.labels
+        ]
+        heads = ("selection", "outcome", "stratum", "score", "copies")
+        parts.table(heads, rows, numbers={3, 4}, caption="Selections of this document")
+
+
 async def step(view: View[Any], by: int) -> None:
     """The document before or after the shown one, on this page of rows."""
     answer: Answer | None = view.answered
@@ -141,14 +165,6 @@ async def step(view: View[Any], by: int) -> None:
     at = docs.index(view.query.doc) + by if view.query.doc in docs else (0 if by > 0 else len(docs) - 1)
     if 0 <= at < len(docs):
         await view.go(doc=docs[at])
-
-
-def _number(text: str) -> float | None:
-    return float(text.replace(",", "")) if text.strip() else None
-
-
-def _whole(text: str) -> int | None:
-    return int(text.replace(",", "")) if text.strip() else None
 
 
 KEYS = (
