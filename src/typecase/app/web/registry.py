@@ -85,6 +85,7 @@ PAGES: tuple[Page, ...] = (
     Page("documents", "Documents", "article", "d", "Filter, sort and page documents; one of them from all sides."),
     Page("search", "Search", "search", "s", "Where a text or token ids stand, what follows, in which documents and steps."),
     Page("time", "Time machine", "history", "t", "What a step of a run reads, and every step that reads a document."),
+    Page("ratings", "Ratings", "insights", "i", "Scores by source and domain, how they go together, examples of every level."),
     Page("audit", "Token audit", "fact_check", "u", "The verdict on every token: a table, a plot, one token from all sides."),
     Page("attribute", "Attribute", "format_quote", "b", "What of a model's output stands in the set, and where it comes from."),
     Page("lineage", "Lineage", "account_tree", "h", "What everything was made from, and what went into what."),
