@@ -27,6 +27,12 @@ class Link:
     to: str
 
 
+class Slider(ui.slider):
+    """A slider that moves at once, not when the server has said so: held arrows would be slowed down and thrown back."""
+
+    LOOPBACK = False
+
+
 def heading(text: str, level: int = 2) -> None:
     """A heading below that of the page."""
     ui.html(escape(text), sanitize=False, tag=f"h{level}")

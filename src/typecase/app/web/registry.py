@@ -86,6 +86,13 @@ PAGES: tuple[Page, ...] = (
     Page("search", "Search", "search", "s", "Where a text or token ids stand, what follows, in which documents and steps."),
     Page("time", "Time machine", "history", "t", "What a step of a run reads, and every step that reads a document."),
     Page("ratings", "Ratings", "insights", "i", "Scores by source and domain, how they go together, examples of every level."),
+    Page(
+        "select",
+        "Select",
+        "filter_alt",
+        "l",
+        "How a selection came about, why a document is in it, and what another would keep.",
+    ),
     Page("audit", "Token audit", "fact_check", "u", "The verdict on every token: a table, a plot, one token from all sides."),
     Page("attribute", "Attribute", "format_quote", "b", "What of a model's output stands in the set, and where it comes from."),
     Page("lineage", "Lineage", "account_tree", "h", "What everything was made from, and what went into what."),

@@ -15,12 +15,6 @@ _COLOURS = 6
 _ENDLESS = 1_000_000
 
 
-class Slider(ui.slider):
-    """A slider that moves at once, not when the server has said so: held arrows would be slowed down and thrown back."""
-
-    LOOPBACK = False
-
-
 def controls(view: View[Any]) -> None:
     runs = view.names("run")
     parts.choice(view, "run", "Run", {"": runs[0] if runs else "(none)", **{n: n for n in runs[1:]}}, fresh=True)
@@ -31,7 +25,7 @@ def controls(view: View[Any]) -> None:
     if losses:
         parts.choice(view, "losses", "Losses", {"": "beside the run", "-": "none", **{n: n for n in losses}})
 
-    slider = Slider(min=0, max=max(view.query.step, 1), value=view.query.step)
+    slider = parts.Slider(min=0, max=max(view.query.step, 1), value=view.query.step)
     slider.props('label aria-label="Step" color=primary').classes("tc-slider")
 
     asked = {"step": -1}
