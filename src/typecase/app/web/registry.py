@@ -87,6 +87,9 @@ PAGES: tuple[Page, ...] = (
     Page("time", "Time machine", "history", "t", "What a step of a run reads, and every step that reads a document."),
     Page("attribute", "Attribute", "format_quote", "b", "What of a model's output stands in the set, and where it comes from."),
     Page("lineage", "Lineage", "account_tree", "h", "What everything was made from, and what went into what."),
+    Page(
+        "calibrate", "Calibrate", "tune", "c", "Say keep or drop for a drawn sample; a threshold follows, with its uncertainty."
+    ),
     Page("runs", "Runs", "sync", "r", "Work in the background: progress, log, cancel."),
 )
 
