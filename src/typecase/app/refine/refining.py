@@ -91,7 +91,9 @@ def open_run(folder: Path | str) -> Run:
     params = dict(manifest.params)
     limits: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in params["guards"].items()}
     guards = GuardPolicy(**limits)
-    return Run(store, documents, policy_for(params["rules"], params["refiner"] is not None, guards))
+    return Run(
+        store, documents, policy_for(params["rules"], params["refiner"] is not None, guards, tidy=params.get("tidy", False))
+    )
 
 
 def rerun(run: Run, text: str, row: dict[str, Any]) -> tuple[Program, Outcome]:
