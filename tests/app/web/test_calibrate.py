@@ -76,11 +76,11 @@ def test_the_threshold_is_that_of_the_verb(desk: Desk, tmp_path: Path) -> None:
     assert early.proposal is None and "all alike" in early.why
     judge_all(desk, "labels.jsonl", 40)
     for wish in ({"precision": 0.8}, {"keep_rate": 0.3}, {"keep_rate": 0.5, "shape": "logistic"}):
-        told = answer(desk, Query(**wish))  # type: ignore[arg-type]
-        expected = propose_from(tmp_path / "work" / "labels.jsonl", **wish)  # type: ignore[arg-type]
+        told = answer(desk, Query(**wish))
+        expected = propose_from(tmp_path / "work" / "labels.jsonl", **wish)
         assert told.proposal == expected.proposal and told.notes == expected.notes
         assert told.asking is not None and told.asking.document is None and told.asking.verdicts == expected.verdicts
-        line = calibrate.command(desk, Query(**wish)).split()[1:]  # type: ignore[arg-type]
+        line = calibrate.command(desk, Query(**wish)).split()[1:]
         said = CliRunner().invoke(typecase, line)
         assert said.exit_code == 0 and told.proposal is not None and told.proposal.cut is not None
         assert f"threshold {told.proposal.cut.threshold:.3f}" in said.output

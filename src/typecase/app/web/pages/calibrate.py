@@ -12,6 +12,7 @@ from typecase.app.web import parts
 from typecase.app.web.answers.calibrate import Answer, Asking, Begin, Begun, Judge, Judged, Undo
 from typecase.app.web.shell import Key, View
 from typecase.core.threshold import Cut, Proposal
+from typecase.errors import TypecaseError
 
 _OFF = "Verdicts are off here: start `typecase serve` with --allow-edit."
 _SAID = {"keep": "kept", "drop": "dropped", "skip": "skipped"}
@@ -26,20 +27,29 @@ _AXIS = "#7d8896"
 
 
 class _Deck:
-    """What is judged in one open page: its panel is drawn anew at once, the curve when it was computed."""
+    """What one open page shows of a file of labels: a verdict draws the next document at once, the curve follows when it was
+    computed. The chart stays the same, so that it never flickers."""
 
-    def __init__(self, view: View[Any]) -> None:
-        self.view, self.panel = view, ui.element("div")
-        self.at_work = False
+    def __init__(self, view: View[Any], answer: Answer) -> None:
+        self.view = view
+        self.at_work, self.turn = False, 0
+        with ui.element("div").classes("tc-two"):
+            self.panel = ui.element("div")
+            with ui.element("div"):
+                self.said = ui.element("div")
+                self.chart = parts.picture({}, label="Precision and keep rate by threshold", height="19rem")
+        self.table = ui.element("div")
+        self.draw_panel()
+        self.draw_threshold(answer)
 
     async def judge(self, verdict: str) -> None:
-        asking = _asking(self.view)
-        if asking is not None and asking.document is not None:
+        asking = self.view.answered.asking
+        if asking.document is not None:
             await self._acted("judge", Judge(asking.labels, asking.document.doc_id, verdict, self.view.query.scores))
 
     async def undo(self) -> None:
-        asking = _asking(self.view)
-        if asking is not None and asking.last is not None:
+        asking = self.view.answered.asking
+        if asking.last is not None:
             await self._acted("undo", Undo(asking.labels, self.view.query.scores))
 
     async def _acted(self, action: str, asked: Any) -> None:
@@ -51,19 +61,43 @@ class _Deck:
             told: Asking | None = await self.view.act(action, asked)
         finally:
             self.at_work = False
-        if told is not None:
-            self.view.answered = dataclasses.replace(self.view.answered, asking=told)
-            self.draw(told)
-        if self.view.query.whole:
+        if told is None or self.view.query.whole:
             await self.view.go(whole=False)
-        else:
-            await self.view.refresh()
+            return
+        self.view.answered = dataclasses.replace(self.view.answered, asking=told)
+        self.draw_panel()
+        await self.follow()
 
-    def draw(self, asking: Asking) -> None:
+    async def follow(self) -> None:
+        """Computes the threshold anew; of several that are under way only the last is shown."""
+        self.turn += 1
+        turn, query = self.turn, self.view.query
+        try:
+            answer: Answer = await self.view.workers.run(self.view.twin.answer, self.view.desk, query)
+        except TypecaseError as error:
+            self.view.complain(error)
+            return
+        if turn == self.turn and query == self.view.query and _DECKS.get(self.view) is self:
+            self.view.answered = answer
+            self.draw_threshold(answer)
+
+    def draw_panel(self) -> None:
         self.panel.clear()
         with self.panel:
-            _counts(asking)
-            _document(self, asking)
+            _counts(self.view.answered.asking)
+            _document(self, self.view.answered)
+
+    def draw_threshold(self, answer: Answer) -> None:
+        self.said.clear()
+        self.table.clear()
+        with self.said:
+            _threshold(self.view, answer)
+        self.chart.set_visibility(answer.proposal is not None)
+        if answer.proposal is not None:
+            self.chart.options.update(_curves(answer.proposal, answer.judged))
+            self.chart.update()
+            with self.table:
+                _table(answer.proposal)
 
 
 _DECKS: WeakKeyDictionary[View[Any], _Deck] = WeakKeyDictionary()
@@ -85,13 +119,7 @@ def result(view: View[Any], answer: Answer) -> None:
         _beginning(view, answer)
         return
     ui.label(f"{answer.criterion} of {answer.ratings}, documents of {answer.set}").classes("tc-dim")
-    with ui.element("div").classes("tc-two"):
-        deck = _DECKS[view] = _Deck(view)
-        deck.draw(answer.asking)
-        with ui.element("div"):
-            _threshold(view, answer)
-    if answer.proposal is not None:
-        _table(answer.proposal)
+    _DECKS[view] = _Deck(view, answer)
 
 
 # Asking.
@@ -105,8 +133,10 @@ def _counts(asking: Asking) -> None:
     ui.linear_progress(done / max(1, asking.sample), show_value=False).props('aria-label="Part judged"')
 
 
-def _document(deck: _Deck, asking: Asking) -> None:
-    one, editable = asking.document, deck.view.desk.allow_edit
+def _document(deck: _Deck, answer: Answer) -> None:
+    asking, editable = answer.asking, answer.editable
+    assert asking is not None
+    one = asking.document
     with ui.row().classes("tc-line").props('role="group" aria-label="Verdict"').style("margin:.5rem 0"):
         for verdict, words, icon, key, look in _BUTTONS:
             button = ui.button(f"{words} ({key})", icon=icon, on_click=lambda verdict=verdict: deck.judge(verdict))
@@ -126,19 +156,11 @@ def _document(deck: _Deck, asking: Asking) -> None:
         said = [one.source, f"{one.chars:,} characters", f"score {one.score:.2f}" if one.score is not None else ""]
         ui.label("  ·  ".join(s for s in said if s)).classes("tc-dim")
         ui.space()
-        ui.link("All of it", deck.view.link("documents", set=_set(deck.view), doc=one.doc_id))
+        ui.link("All of it", deck.view.link("documents", set=answer.set, doc=one.doc_id))
     parts.plain_block(one.text or "(an empty text)")
     if one.chars > len(one.text):
         more = ui.button("Whole text (m)", on_click=lambda: deck.view.go(whole=True)).props("flat dense no-caps")
         more.tooltip(f"{one.chars - len(one.text):,} more characters")
-
-
-def _asking(view: View[Any]) -> Asking | None:
-    return view.answered.asking if view.answered is not None else None
-
-
-def _set(view: View[Any]) -> str:
-    return str(view.answered.set) if view.answered is not None else ""
 
 
 # The threshold.
@@ -163,7 +185,6 @@ def _threshold(view: View[Any], answer: Answer) -> None:
     ui.label(f"{people}; a kept one scores above a dropped one in {found.separation:.0%} of pairs.").classes("tc-dim")
     for warning in (*found.warnings, *answer.notes):
         ui.label(f"Note: {warning}.").classes("tc-note")
-    _chart(found, answer.judged)
 
 
 def _wish(view: View[Any]) -> str:
@@ -186,8 +207,8 @@ def _within(value: float, low: float, high: float) -> str:
     return f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def _chart(found: Proposal, judged: tuple[Judged, ...]) -> None:
-    """Precision with its interval and the keep rate by threshold; verdicts as points; the cut as a line."""
+def _curves(found: Proposal, judged: tuple[Judged, ...]) -> dict[str, Any]:
+    """Precision with its interval and the keep rate by threshold; verdicts as points; the cut as a line; as ECharts has it."""
     curve = found.curve
     low = [[c.threshold, c.precision_low] for c in curve]
     wide = [[c.threshold, c.precision_high - c.precision_low] for c in curve]
@@ -206,7 +227,6 @@ def _chart(found: Proposal, judged: tuple[Judged, ...]) -> None:
         "label": {"formatter": "{b}", "color": _AXIS},
         "lineStyle": {"color": "#2c8a4b", "width": 2},
     }
-    said = f"at {found.cut.threshold:.3f} the precision is {found.cut.precision:.2f}" if found.cut is not None else "no cut"
     points = [
         {
             "type": "scatter",
@@ -227,7 +247,7 @@ def _chart(found: Proposal, judged: tuple[Judged, ...]) -> None:
         {**band, "name": "interval of precision", "data": wide, "areaStyle": {"opacity": 0.2, "color": _INK["precision"]}},
     ]
     axis = {"axisLabel": {"color": _AXIS}, "nameTextStyle": {"color": _AXIS}, "splitLine": {"lineStyle": {"opacity": 0.25}}}
-    options = {
+    return {
         "grid": {"left": 44, "right": 20, "top": 48, "bottom": 40},
         "legend": {"data": ["precision", "keeps", "kept", "dropped"], "textStyle": {"color": _AXIS}, "top": 0},
         "xAxis": {"type": "value", "name": "threshold", "nameLocation": "middle", "nameGap": 26, "scale": True, **axis},
@@ -235,7 +255,6 @@ def _chart(found: Proposal, judged: tuple[Judged, ...]) -> None:
         "tooltip": {"trigger": "axis", "renderMode": "richText"},
         "series": [*areas, *lines, *points],
     }
-    parts.picture(options, label=f"Precision and keep rate by threshold; {said}", height="19rem")
 
 
 def _line(name: str, data: list[list[float]]) -> dict[str, Any]:
