@@ -144,7 +144,7 @@ def test_nothing_rated_was_served_and_what_to_do(served: Path, tmp_path: Path) -
 def test_a_person_judges_by_keys_takes_back_and_goes_on(editable: Here, browser_page: Any) -> None:
     page = browser_page
     page.goto(editable.url + "/calibrate")
-    page.get_by_label("Documents", exact=True).fill("24")
+    page.get_by_label("Sample size").fill("24")
     page.get_by_role("button", name="Draw and begin").click()
     page.get_by_text("0 of 24 judged").wait_for()
     page.wait_for_url("**labels=labels.jsonl")

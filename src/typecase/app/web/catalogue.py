@@ -36,6 +36,7 @@ _MAKERS = {
     "tokens": "`typecase build DOCS --tokenizer NAME -o work/tokens` makes one",
     "index": "`typecase index TOKENS -o work/index` makes one",
     "ratings": "`typecase rate DOCS -o work/ratings` makes some",
+    "labels": "the page Calibrate, or `typecase calibrate DOCS --ratings R -o labels.jsonl`, begins some",
     "run": "a run file says how a framework reads token sets (docs/trace.md)",
 }
 _LABELS = b'{"typecase":"labels"'

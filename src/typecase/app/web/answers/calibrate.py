@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import shlex
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -259,17 +259,21 @@ def _pool_of(desk: Desk, ratings: Item, rubric: str, criterion: str) -> Pool:
 
 def _session(desk: Desk, work: _Work) -> Session:
     """The sample as it was drawn, without its texts, and the verdicts that stand now."""
-    drawn = {name: work.header[name] for name in ("size", "bins", "seed")}
 
     def draw() -> tuple[Asked, ...]:
-        header, asked = calibrating.draw(_pool(desk, work), work.docs.path, **drawn)
+        how = {name: work.header[name] for name in ("size", "bins", "seed")}
+        header, asked = calibrating.draw(_pool(desk, work), work.docs.path, **how)
         calibrating.check_sample(work.header, header, work.item.path)
         return asked
 
-    stamp = (stamp_of(work.docs), stamp_of(work.ratings), *sorted(drawn.items()), work.header["criterion"])
-    asked = desk.remember(("sample", work.item.path), stamp, draw)
     _, rows = work.file.read()
-    return Session(work.header, asked, {row["doc_id"]: row["verdict"] for row in rows})
+    return Session(work.header, _kept(desk, work, draw), {row["doc_id"]: row["verdict"] for row in rows})
+
+
+def _kept(desk: Desk, work: _Work, draw: Callable[[], tuple[Asked, ...]]) -> tuple[Asked, ...]:
+    """The sample of a file, drawn once while its first line, ratings and documents are as they were."""
+    stamp = (stamp_of(work.docs), stamp_of(work.ratings), repr(work.header))
+    return desk.remember(("sample", work.item.path), stamp, draw)
 
 
 def _asking(work: _Work, session: Session, *, scores: bool, whole: bool = False) -> Asking:
@@ -326,10 +330,14 @@ def _begin(desk: Desk, asked: Begin) -> Begun:
     chosen = calibrating.open_pool(ratings.path, criterion=asked.criterion or None, rubric=rubric).criterion
     pool = _pool_of(desk, ratings, rubric, chosen)
     header, drawn = calibrating.draw(pool, docs.path, size=asked.size, bins=asked.bins, seed=asked.seed)
-    LabelFile(out).begin({**header, "ratings": ratings.path.name})
+    with _WRITING:
+        if out.exists():
+            raise AlreadyExists(f"{asked.name} was begun meanwhile: go on with it, or name another file")
+        LabelFile(out).begin({**header, "ratings": ratings.path.name})
     desk.catalogue.look()
     made = desk.catalogue.at(out)
     assert made is not None
+    _kept(desk, _work(desk, made.name, asked.set), lambda: drawn)
     return Begun(made.name, len(drawn))
 
 
@@ -362,13 +370,17 @@ ACTIONS = (
 )
 
 
+def _path(desk: Desk, query: Query) -> Path:
+    """The file of labels that is meant. Raises NotFound where there is none yet."""
+    return desk.catalogue.get(query.labels, "labels").path
+
+
 def _wish(query: Query) -> tuple[str, float]:
     return ("keep_rate", query.keep_rate) if query.keep_rate is not None else ("precision", query.precision or USUAL)
 
 
 def python(desk: Desk, query: Query) -> str:
-    name = query.labels or next(iter(_files(desk)), "")
-    path = desk.catalogue.get(name, "labels").path if name else Path("labels.jsonl")
+    path = _path(desk, query) if query.labels or _files(desk) else Path("labels.jsonl")
     wish, value = _wish(query)
     return (
         "from pathlib import Path\n\nfrom typecase.app.agree.calibrating import propose_from\n\n"
@@ -377,14 +389,13 @@ def python(desk: Desk, query: Query) -> str:
 
 
 def command(desk: Desk, query: Query) -> str:
-    name = query.labels or next(iter(_files(desk)), "")
-    if query.begin or not name:
+    if query.begin or not (query.labels or _files(desk)):
         ratings = desk.catalogue.get(query.ratings, "ratings")
         docs = _documents(desk, ratings, query.set)
         out = ratings.path.parent / "labels.jsonl"
         return f"typecase calibrate {_quoted(docs.path)} --ratings {_quoted(ratings.path)} -o {_quoted(out)}"
     wish, value = _wish(query)
-    path = desk.catalogue.get(name, "labels").path
+    path = _path(desk, query)
     shape = f" --shape {query.shape}" if query.shape != "isotonic" else ""
     return f"typecase calibrate --labels {_quoted(path)} --{wish.replace('_', '-')} {value:g}{shape}"
 
@@ -398,9 +409,8 @@ FORMATS = ("jsonl", "csv", "parquet")
 
 def export(desk: Desk, query: Query, out: Path) -> None:
     """The verdicts that stand, with score, stratum and chance of being drawn."""
-    files = _files(desk)
-    item = desk.catalogue.get(query.labels or (files[0] if files else ""), "labels")
-    _, rows = LabelFile(item.path).read()
+    path = _path(desk, query)
+    _, rows = LabelFile(path).read()
     if not rows:
-        raise BadQuery(f"{item.name} has no verdict yet")
+        raise BadQuery(f"{path.name} has no verdict yet: there is nothing to download")
     exports.export_rows([pa.Table.from_pylist(rows)], out)

@@ -111,6 +111,9 @@ def controls(view: View[Any]) -> None:
     parts.field(view, "keep_rate", "or keep rate", width="8rem", to=parts.decimal, placeholder="0.3", clears=("precision",))
     parts.choice(view, "shape", "Curve", {"isotonic": "never falling", "logistic": "logistic"}, width="10rem")
     parts.tick(view, "scores", "Show scores")
+    parts.choice(
+        view, "set", "Documents", {"": "those of the ratings", **{n: n for n in view.names("docs")}}, clears=("whole",)
+    )
     ui.button("New sample", icon="add", on_click=lambda: view.go(begin=True, labels="")).props("flat dense no-caps")
 
 
@@ -305,7 +308,7 @@ def _beginning(view: View[Any], answer: Answer) -> None:
             ).props("dense outlined options-dense").style("width:14rem")
             criterion = ui.select(list(answer.criteria), label="Score", value=answer.criterion)
             criterion.props("dense outlined options-dense").style("width:14rem")
-            size = _number("Documents", 200)
+            size = _number("Sample size", 200)
             bins = _number("Score bins", 5)
             seed = _number("Seed", 0)
             name = ui.input("File", value=_free(answer.files)).props("dense outlined").style("width:14rem")
