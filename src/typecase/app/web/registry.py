@@ -98,6 +98,9 @@ PAGES: tuple[Page, ...] = (
     Page("audit", "Token audit", "fact_check", "u", "The verdict on every token: a table, a plot, one token from all sides."),
     Page("attribute", "Attribute", "format_quote", "b", "What of a model's output stands in the set, and where it comes from."),
     Page("lineage", "Lineage", "account_tree", "h", "What everything was made from, and what went into what."),
+    Page(
+        "calibrate", "Calibrate", "tune", "c", "Say keep or drop for a drawn sample; a threshold follows, with its uncertainty."
+    ),
     Page("runs", "Runs", "sync", "r", "Work in the background: progress, log, cancel."),
 )
 
