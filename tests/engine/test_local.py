@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
+from collections.abc import Callable
 from itertools import islice
+from pathlib import Path
 
+import psutil
 import pytest
 
 from typecase.engine.local import Local
@@ -26,6 +30,15 @@ def fails_at_three(n: int) -> int:
 
 def dies(n: int) -> int:
     os._exit(9)
+
+
+def notes_and_sleeps(folder: str) -> None:
+    Path(folder, str(os.getpid())).touch()
+    time.sleep(120)
+
+
+def sleeps_within(folder: str) -> None:
+    list(Local(2).map(notes_and_sleeps, [folder, folder]))
 
 
 def maps_within(answers: object) -> None:
@@ -81,3 +94,23 @@ def test_a_process_started_by_multiprocessing_can_map_and_end() -> None:
 def test_fewer_than_no_workers() -> None:
     with pytest.raises(FixInput, match="must be 0"):
         Local(-1)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path, how: signal.Signals) -> None:
+    """In the middle of a task: an orphan would write beside whoever takes the work up."""
+    child = multiprocessing.get_context("spawn").Process(target=sleeps_within, args=(str(tmp_path),))
+    child.start()
+    assert child.pid is not None
+    _until(lambda: len(list(tmp_path.iterdir())) == 2)
+    os.kill(child.pid, how)
+    child.join(timeout=60)
+    _until(lambda: not any(psutil.pid_exists(int(path.name)) for path in tmp_path.iterdir()))
+
+
+def _until(held: Callable[[], bool]) -> None:
+    for _ in range(1200):
+        if held():
+            return
+        time.sleep(0.05)
+    raise AssertionError("not within a minute")

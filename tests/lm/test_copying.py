@@ -60,6 +60,14 @@ def test_quick_forms_share_their_beginning() -> None:
     assert len(set(keys)) == 3
 
 
+@pytest.mark.parametrize("words", [[], [100_000], [100_000, 100_001]])
+def test_few_words_are_used_again(words: list[int]) -> None:
+    """A vocabulary may have fewer words than the examples have places; without any the placeholder stands there."""
+    echo = next(form for form in forms_of("quick", (5000, WORD), words, letters) if form.name == "echo")
+    fixed = [i for i in echo.ids if i in (words or [5000])]
+    assert len(fixed) == 12 and fixed[::2] == fixed[1::2] and set(fixed) == set(words or [5000])
+
+
 def test_a_placeholder_that_melts_is_refused() -> None:
     with pytest.raises(FixInput, match="melts"):
         forms_of("quick", (5000, "zz"), [1], letters)

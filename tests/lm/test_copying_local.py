@@ -43,6 +43,29 @@ def test_chances_are_those_of_the_whole_prompt(tiny: Path) -> None:
     assert copier.tokens > 0
 
 
+def test_a_row_is_repeated_token_after_token(tiny: Path) -> None:
+    """The product of the chances of its ids, whatever stands in one batch with it."""
+    import torch
+
+    from typecase.lm.copying.local import LocalCopier
+    from typecase.lm.copying.rows import RowCopier
+
+    copier = LocalCopier(tiny, device="cpu", batch=2)
+    form = Form("x", (*range(20, 45), CANDIDATE, 60, CANDIDATE, 61), 3)
+    rows = [(5, 9), (70,), (200, 9, 31, 7), (9, 5), (), (44, 45)]
+    asking = RowCopier(copier, rows)
+    able = asking.able(range(len(rows)))
+    assert able == [0, 1, 2, 3, 5]
+    for k, chances in zip(able, asking.chances(form, able, stop_at=0.0), strict=True):
+        prompt = form.filled_with(rows[k])
+        assert prompt == [i for one in form.ids for i in (rows[k] if one == CANDIDATE else (one,))]
+        with torch.inference_mode():
+            logits = copier.forward.model(input_ids=torch.tensor([[*prompt, *rows[k]]])).logits[0].log_softmax(-1)
+        expected = sum(float(logits[len(prompt) - 1 + at, token]) for at, token in enumerate(rows[k]))
+        assert chances is not None and chances == (pytest.approx(np.exp(expected), rel=1e-3),)
+    assert asking.tokens == copier.tokens > 0
+
+
 @pytest.mark.parametrize("batches", [1, 3, 5])
 def test_a_killed_run_of_a_real_model_ends_in_the_same_numbers(tiny: Path, tmp_path: Path, batches: int) -> None:
     """To the last bit: what a batch shares does not depend on the batches before it."""

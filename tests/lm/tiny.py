@@ -23,16 +23,20 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def make_tiny(folder: Path, *, kind: str = "llama", start: bool = True) -> Path:
-    """A checkpoint of some 60 k parameters; `kind` is llama, gpt2 (learned positions) or gemma2 (capped logits, windows)."""
+def make_tiny(folder: Path, *, kind: str = "llama", start: bool = True, merges: tuple[tuple[str, str], ...] = ()) -> Path:
+    """A checkpoint of some 60 k parameters; `kind` is llama, gpt2 (learned positions) or gemma2 (capped logits, windows).
+
+    `merges` come before those that it has, spelled in the alphabet of bytes.
+    """
     import torch
     import transformers
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     specials = ["<|start|>", "<|end|>"]
-    vocabulary = {token: k for k, token in enumerate([*specials, *alphabet, "Ġs", "an", "Ġst"])}
-    tokenizer = Tokenizer(models.BPE(vocabulary, [("Ġ", "s"), ("a", "n"), ("Ġs", "t")]))
+    merges = (*merges, ("Ġ", "s"), ("a", "n"), ("Ġs", "t"))
+    vocabulary = {token: k for k, token in enumerate([*specials, *alphabet, *("".join(pair) for pair in merges)])}
+    tokenizer = Tokenizer(models.BPE(vocabulary, list(merges)))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     names = {"bos_token": "<|start|>"} if start else {}

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -16,6 +17,7 @@ import pytest
 from tests.conftest import make_documents
 from tests.recipe.test_refine import page, rows_of
 from tests.recipe.test_run import tree
+from typecase.app.refine.refining import open_run, rerun
 from typecase.core.program.guards import STRICT
 from typecase.core.program.language import Origin, Program, Refusal, bind, drop_doc, remove_lines, remove_str
 from typecase.core.program.proposal import Answer, Proposal
@@ -90,6 +92,27 @@ def test_rules_and_refiner_edit_in_one_plan(tmp_path: Path, docs_artifact: Docs,
     assert counts["asked"] == len(TEXTS) - 1 and counts["rule:fake"] == 18 and counts["op:drop_doc"] == 2
     assert counts["bytes_after"] == sum(len(d.text.encode()) for d in kept.values())
     assert made.manifest.params["refiner"] == {"name": "fake", "version": "1", "fingerprint": FakeRefiner().fingerprint}
+
+
+def test_tidying_takes_what_edits_leave_behind_and_says_so(
+    tmp_path: Path, docs_artifact: Docs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The words of every document are those without it, and a run is shown again from its programs."""
+    take(monkeypatch, FakeRefiner())
+    docs = docs_artifact(make_documents([f"{BODY}\n\nthe menu of day {n}\n\n{BODY}\n{BODY}" for n in range(9)]), 3)
+    stage = Refine(rules=(), refiner="fake")
+    plain = run_stage(stage, {"docs": docs}, tmp_path / "plain")
+    tidy = run_stage(replace(stage, tidy=True, blank_lines=1), {"docs": docs}, tmp_path / "tidy")
+    before = {str(row["doc_id"]): str(row["text"]) for row in rows_of(plain.folder)}
+    after = {str(row["doc_id"]): str(row["text"]) for row in rows_of(tidy.folder)}
+    assert set(before.values()) == {f"{BODY}\n\n\n{BODY}\n{BODY}"} and set(after.values()) == {f"{BODY}\n\n{BODY}\n{BODY}"}
+    run = open_run(tidy.folder)
+    for row in rows_of(tidy.folder, "programs"):
+        assert [entry[0] for entry in orjson.loads(str(row["provenance"]))] == ["model", "tidy"]
+        text = run.parent.get(str(row["doc_id"])).text
+        assert rerun(run, text, row)[1].text == after[str(row["doc_id"])]
+    with pytest.raises(BadRecipe, match="goes with tidy"):
+        Refine(blank_lines=1)
 
 
 def test_division_workers_and_batches_do_not_matter(

@@ -6,6 +6,7 @@ Stages of a recipe are verbs too: `make` runs one into a folder. The others look
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from typecase.app.engines import Workers, engine_of
 from typecase.app.places import artifact_folder, what_is_at
 from typecase.app.views import ArtifactInfo, ShownDocument, ShownTokens, TokenSetInfo
 from typecase.errors import BadQuery, FixInput, SchemaMismatch
-from typecase.recipe.build import open_recorded_tokenizer
+from typecase.recipe.build import TOKENIZER, open_recorded_tokenizer
 from typecase.recipe.progress import Reporter
 from typecase.recipe.recipe import Recipe, load_recipe
 from typecase.recipe.run import Artifact, run_stage
@@ -22,6 +23,7 @@ from typecase.recipe.stage import Stage
 from typecase.recipe.why import Fate, Node, tree
 from typecase.recipe.why import fate as why_of_document
 from typecase.store import exports
+from typecase.store import manifest as manifests
 from typecase.store.documents import DocumentStore, open_documents
 from typecase.store.exports import Exported, What
 from typecase.store.journal.opening import open_set
@@ -164,8 +166,22 @@ def _shown_tokens(
 
 
 def tokenizer_for(folder: Path, named: str | None) -> Tokenizer | None:
-    """The tokenizer that is named, else the one that the set was built with, else none."""
-    return open_tokenizer(named) if named is not None else open_recorded_tokenizer(folder)
+    """The tokenizer that is named, else the one that the set was built with, else none.
+
+    Those of sets stay open, a few, for opening one takes half a second; one whose files have changed is opened anew.
+    """
+    return open_tokenizer(named) if named is not None else _recorded(folder, _stamp(folder))
+
+
+@lru_cache(maxsize=4)
+def _recorded(folder: Path, stamp: tuple[tuple[str, int, int], ...]) -> Tokenizer | None:
+    return open_recorded_tokenizer(folder)
+
+
+def _stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Names, times and sizes of the files that say what the tokenizer of a set is."""
+    files = sorted(p for p in (folder / manifests.NAME, *(folder / TOKENIZER).glob("*")) if p.is_file())
+    return tuple((p.name, p.stat().st_mtime_ns, p.stat().st_size) for p in files)
 
 
 def export(

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from typecase.core.display import box, facts, plain
+
 ID_BYTES = 16
 """A document id is 128 bits, written as 32 lower-case hexadecimal digits."""
 
@@ -59,6 +61,11 @@ class Document:
     source: str
     place: Place
     meta: Mapping[str, object] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it."""
+        known = {"source": self.source, "file": self.place.file, "characters": len(self.text), **self.meta}
+        return facts(f"document {self.id}", known) + box(plain(self.text))
 
 
 def id_from_key(key: str) -> str:

@@ -15,6 +15,7 @@ import multiprocessing.util
 import os
 import signal
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -102,7 +103,7 @@ def _pool_of(workers: int) -> ProcessPoolExecutor:
     if not _waiting_pool:
         others = set(multiprocessing.active_children())
         context = multiprocessing.get_context("spawn")
-        executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_interrupts)
+        executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_follow_the_parent)
         _waiting_pool.append(_Pool(key, executor, others))
         # A process that was itself started by multiprocessing joins its children when it ends: they must be gone by then.
         multiprocessing.util.Finalize(None, _end_pool, exitpriority=10)
@@ -117,6 +118,16 @@ def _end_pool() -> None:
         pool.executor.shutdown(wait=True, cancel_futures=True)
 
 
-def _leave_interrupts() -> None:
+def _follow_the_parent() -> None:
+    """Run in a worker as it starts: it leaves interrupts to its parent, and ends when that is gone, killed or not."""
     # Ctrl-C reaches the whole process group; the parent alone decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+
+
+def _end_with_the_parent() -> None:
+    # An orphan would go on with its task, beside whoever takes the same work up. Writers are atomic, so it may end at once.
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

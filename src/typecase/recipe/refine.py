@@ -44,7 +44,7 @@ from typecase.errors import BadRecipe
 from typecase.lm.refine.refiner import Refiner
 from typecase.recipe import refine_lines as lines
 from typecase.recipe.refine_batches import Batches, Pulse
-from typecase.recipe.refine_propose import Only, drops, settled
+from typecase.recipe.refine_propose import Only, drops, settled, tidy
 from typecase.recipe.refine_table import PROGRAMS_SCHEMA, Notes, Tally
 from typecase.recipe.stage import Given, Report, Stage, Summary
 from typecase.store import atomic, shards
@@ -65,6 +65,8 @@ class Refine(Stage):
     refiner             a refiner's name, file or folder, see lm.refiners; None asks none
     only                "document" drops documents and edits none, "chunk" edits and drops none; None does both
     guards              what a program may do at most, see core.program.guards
+    tidy                blanks and lines that an edit leaves blank go, too, each named in the program; see core.program.tidy
+    blank_lines         of blank lines in a row where lines were removed, how many may stay; None leaves them
     frequent_documents  a line is frequent when so many documents have it …
     frequent_share      … and this share of all documents
     """
@@ -79,12 +81,16 @@ class Refine(Stage):
     refiner: str | None = None
     only: Only | None = None
     guards: GuardPolicy = STRICT
+    tidy: bool = False
+    blank_lines: int | None = None
     frequent_documents: int = 5
     frequent_share: float = 0.0002
 
     def __post_init__(self) -> None:
         if self.only not in (None, "document", "chunk"):
             raise BadRecipe(f"refine: only is 'document' or 'chunk', or left out for both; got {self.only!r}")
+        if self.blank_lines is not None and (self.blank_lines < 0 or not self.tidy):
+            raise BadRecipe(f"refine: blank_lines is a number of lines and goes with tidy=True; got {self.blank_lines}")
 
     def identity(self, engine: Engine) -> dict[str, Any]:
         Rules(rules_for(self.rules, self.only))
@@ -117,7 +123,7 @@ class Refine(Stage):
     @property
     def policy(self) -> GuardPolicy:
         """The guards of a run: programs that name one of several like strings (C4's marks, joined chunks) may do so."""
-        return policy_for(self.rules, self.refiner is not None, self.guards)
+        return policy_for(self.rules, self.refiner is not None, self.guards, tidy=self.tidy)
 
     def check(self, given: Given) -> None:
         open_documents(given["docs"])
@@ -172,9 +178,9 @@ class Refine(Stage):
         return Report(files={name: shards.write_shard(out / name, [table], LINES_SCHEMA)})
 
 
-def policy_for(rules: Sequence[str], refiner: bool, guards: GuardPolicy) -> GuardPolicy:
-    """`guards`, with `nth` and `of` allowed where rules or a refiner need them."""
-    by_number = refiner or any(name.startswith("c4") for name in rules)
+def policy_for(rules: Sequence[str], refiner: bool, guards: GuardPolicy, *, tidy: bool = False) -> GuardPolicy:
+    """`guards`, with `nth` and `of` allowed where rules, a refiner or tidying need them."""
+    by_number = refiner or tidy or any(name.startswith("c4") for name in rules)
     return replace(guards, nth=True) if by_number else guards
 
 
@@ -236,6 +242,8 @@ class _Desk:
             some = rows[at : at + size]
             for row, said in zip(some, self._said(some), strict=True):
                 done = settled(row.text, row.by_rules, said, policy, only)
+                if self.stage.tidy:
+                    done = tidy(done, row.text, policy, self.stage.blank_lines)
                 keep.append(done.outcome.status != "dropped")
                 if keep[-1]:
                     texts.append(done.outcome.text)

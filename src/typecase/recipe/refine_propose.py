@@ -30,6 +30,7 @@ from typecase.core.program.language import (
 )
 from typecase.core.program.proposal import Proposal
 from typecase.core.program.run import Outcome, run
+from typecase.core.program.tidy import tidied
 from typecase.core.rules.groups import Proposal as ByRules
 
 Only = Literal["document", "chunk"]
@@ -82,6 +83,12 @@ def settled(
     alone = Program(own) if own else Program((keep_all(),))
     shown = [[WHOLE, fault, show_statement(s)] for s in theirs.statements[:MAX_STATEMENTS]]
     return Settled(alone, run(alone, text, policy), "", said, refusals + _faults(theirs) + shown)
+
+
+def tidy(done: Settled, text: str, policy: GuardPolicy, blank_lines: int | None) -> Settled:
+    """`done`, with what tidies up behind its program."""
+    program, outcome = tidied(done.program, done.outcome, text, policy, blank_lines=blank_lines)
+    return done if outcome is done.outcome else replace(done, program=program, outcome=outcome)
 
 
 def drops(program: Program) -> bool:

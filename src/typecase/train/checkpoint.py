@@ -55,9 +55,8 @@ def save(run: Path, card: Card, model: GPT, optimiser: torch.optim.Optimizer) ->
     """Writes the checkpoint of `card.step` into the folder of a run; returns its folder."""
     files = _safetensors()
     folder = checkpoint_path(run, card.step)
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
+    temporary = _temporary(folder)
+    temporary.mkdir(parents=True, exist_ok=True)
     try:
         files.save_file(weights_of(model), temporary / MODEL)
         files.save_file(_moments(model, optimiser), temporary / OPTIMISER)
@@ -90,9 +89,18 @@ def latest(run: Path | str) -> Path | None:
 
 
 def forget(run: Path, keep: int) -> None:
-    """Removes all checkpoints but the newest `keep`; 0 keeps all."""
+    """Removes all checkpoints but the newest `keep`, 0 keeps all; and what a killed process left half written or removed."""
     for step in steps(run)[:-keep] if keep else []:
-        shutil.rmtree(checkpoint_path(run, step))
+        folder = checkpoint_path(run, step)
+        shutil.rmtree(_temporary(folder), ignore_errors=True)
+        folder.replace(_temporary(folder))  # at once: a folder that is half removed would look like a checkpoint to people
+    for left in (run / FOLDER).glob(".step-*.tmp"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _temporary(folder: Path) -> Path:
+    """A name that no reader takes for a checkpoint. A run has one writer, so whatever else bears such a name is left over."""
+    return folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
 
 
 def read_card(folder: Path) -> Card:

@@ -203,6 +203,7 @@ class _Loop:
 
     def _sign(self) -> None:
         """The manifest: the run is whole."""
+        checkpoint.forget(self.run, self.plan.keep)  # a killed run may have saved the last and not let go of an older one
         last = find_checkpoint(self.run)
         assert last is not None
         files = [STEPS, DOCUMENTS, SEEN, *(f"{last.relative_to(self.run).as_posix()}/{name}" for name in _FILES)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import typecase as tc
 from tests.app.web.accessible import problems
 from tests.app.web.conftest import Here, shot
 from typecase.app.web.answers.attribute import Answer, Query, answer, command, export, python
@@ -126,6 +128,13 @@ def test_frequent_spans_are_left_out_and_words_kept_whole(desk: Desk, documents:
     assert answer(desk, Query()).spans == () and answer(desk, Query(text="zebra xylophone")).covered == 0
 
 
+def test_an_edited_set_says_how_to_have_spans_again(served: Path, tmp_path: Path) -> None:
+    work = shutil.copytree(served, tmp_path / "work")
+    tc.make_edits(work / "tokens", [{"op": "replace", "find": " the", "text": " a", "limit": 1}], author="a person")
+    with pytest.raises(BadQuery, match="typecase edit write"):
+        answer(Desk(Catalogue([work])), Query(text="typecase ingest corpus -o work/docs"))
+
+
 @pytest.mark.parametrize("query", [Query(text="a b", index="../index"), Query(text="a b", run="nowhere")])
 def test_only_what_was_served_is_named(desk: Desk, query: Query) -> None:
     with pytest.raises(NotFound):
@@ -167,6 +176,9 @@ def test_a_person_pastes_a_text_and_follows_a_span(here: Here, browser_page: Any
     page.goto(here.url + "/attribute")
     page.get_by_text("Paste a text").wait_for()
     page.keyboard.press("/")
+    page.get_by_role("textbox", name="Text", exact=True).fill("ü" * 20_000)
+    page.keyboard.press("Enter")
+    page.get_by_text("can be reloaded").wait_for()
     text = written(documents, [(3, 0, 40), (8, 5, 40)]) + "<script>window.hacked = 3</script>"
     page.get_by_role("textbox", name="Text", exact=True).fill(text)
     page.keyboard.press("Enter")

@@ -170,7 +170,8 @@ def test_a_person_filters_sorts_pages_and_opens(here: Here, browser_page: Any) -
     page.locator("h1").click()
     page.keyboard.press("j")
     page.wait_for_url(lambda url: url != deep)
-    page.go_back()
+    with page.expect_event("load"):  # a step back loads the page of that state
+        page.go_back()
     page.wait_for_url(deep)
     page.get_by_role("button", name="Close document").click()
     page.get_by_role("heading", name="Tokens").wait_for(state="detached")
@@ -209,6 +210,7 @@ def test_copies_and_downloads(here: Here, browser_page: Any) -> None:
     page = browser_page
     page.goto(here.url + "/documents?source=web")
     page.get_by_text("documents in docs").wait_for()
+    page.wait_for_function("window.did_handshake")
     page.get_by_role("button", name="Copy as Python").click()
     page.get_by_text("copied as Python").wait_for()
     page.wait_for_function("async () => (await navigator.clipboard.readText()).includes('import typecase as tc')")

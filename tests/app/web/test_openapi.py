@@ -41,7 +41,7 @@ FITTING: dict[str, tuple[str, ...]] = {
     "steps": ("0:3", "7"),
     "doc": ("7", "0"),
     "decision": ("suspect", "fine"),
-    "indicator": ("e_out_l2", "max_prob"),
+    **dict.fromkeys(("across", "up"), ("count", "rank", "max_prob")),
     "of": ("docs", "tokens"),
     "kind": ("docs", "tokens"),
 }

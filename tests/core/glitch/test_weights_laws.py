@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from typecase.core.glitch.bigrams import fragment_pairs
+from typecase.core.glitch.bigrams import PairCounter, fragment_pairs
 from typecase.core.glitch.copies import class_of, controls_of, is_borderline, share_of
 from typecase.core.glitch.decision import FINE, SUSPECT, UNDER_TRAINED, UNREACHABLE, Signals, advise, decide
 from typecase.core.glitch.gate import Budget, check, parse_budget
@@ -267,6 +270,22 @@ def test_pairs_are_those_that_decode_together_and_not_alone(some: list[bytes]) -
     found = list(fragment_pairs(data, kinds))
     assert len(found) == len(set(found)) and set(found) == expected
     assert (len(data) - 5, len(data) - 4) in expected and (len(data) - 3, len(data) - 2) in expected
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 12), max_size=30), max_size=5),
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), unique=True, max_size=20),
+    st.sampled_from(["uint8", "uint16", "uint32", "int32", "int64"]),
+)
+@settings(deadline=None, max_examples=60)
+def test_pairs_are_counted_within_runs(runs: list[list[int]], pairs: list[tuple[int, int]], dtype: str) -> None:
+    """Ids of 10 and more are beyond the vocabulary: they begin no pair, and end none."""
+    counter = PairCounter(pairs, 10)
+    for part in (runs[:2], runs[2:]):
+        flat = np.array([t for run in part for t in run], dtype)
+        counter.add(flat, np.cumsum([0, *map(len, part)]))
+    naive = Counter(two for run in runs for two in itertools.pairwise(run))
+    assert counter.counts.tolist() == [naive[pair] for pair in pairs]
 
 
 # Gate

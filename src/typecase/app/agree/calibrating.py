@@ -5,6 +5,10 @@
     label_file.append(session.answer("keep"))                one line more, synced
     propose_from(labels_file, precision=0.9)                 the threshold, the curve, the warnings
 
+    pool = open_pool(ratings)                                what both are made of, for who keeps it between answers
+    header, asked = draw(pool, docs)                         the sample without its texts
+    calibration_of(label_file, pool, precision=0.9)
+
     labels.jsonl    line 1    what was drawn, from which ratings, and the size of each stratum
                     then      {"doc_id": …, "verdict": "keep", "score": 3.4, "stratum": "2|web", "inclusion": 0.04}
                               {"undo": …}
@@ -16,8 +20,9 @@ no terminal, so a page on the web can drive it as the command line does.
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +30,10 @@ import numpy as np
 import orjson
 import xxhash
 
-from typecase.app.agree.readings import Facts, Readings, facts_of, open_readings
+from typecase.app.agree.readings import F64, Readings, facts_of, open_readings, sources_of
 from typecase.core.rating import Rubric
 from typecase.core.threshold import Labels, Proposal, Shape, draw_sample, propose
-from typecase.errors import AlreadyExists, BadQuery, CorruptStore, FingerprintMismatch, NotFound
+from typecase.errors import AlreadyExists, BadQuery, Conflict, CorruptStore, FingerprintMismatch, NotFound
 from typecase.lm.rate.rubric import load_rubric
 from typecase.store import atomic
 
@@ -38,7 +43,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One document of the sample, as it is to be judged."""
+    """One document of the sample, as it is to be judged; `text` is empty until it is read."""
 
     doc_id: str
     text: str
@@ -46,6 +51,22 @@ class Asked:
     score: float
     stratum: str
     inclusion: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """One score of all rated documents: `scores` float64 (docs,), NaN where missing, in rising order of `ids`."""
+
+    ratings: str
+    rubric: str
+    criterion: str
+    ids: tuple[str, ...]
+    scores: F64
+
+    def score_of(self, doc_id: str) -> float | None:
+        """The score of a document; None where it is not rated."""
+        row = bisect_left(self.ids, doc_id)
+        return float(self.scores[row]) if row < len(self.ids) and self.ids[row] == doc_id else None
 
 
 @dataclass(slots=True)
@@ -67,11 +88,16 @@ class Session:
         said = list(self.verdicts.values())
         return {**{verdict: said.count(verdict) for verdict in VERDICTS}, "open": len(self.asked) - len(said)}
 
-    def answer(self, verdict: str) -> dict[str, Any]:
-        """Judges the current document. Raises BadQuery when there is none or the verdict is unknown."""
-        one = self.current
+    def answer(self, verdict: str, doc_id: str | None = None) -> dict[str, Any]:
+        """Judges the current document, or the open one `doc_id`.
+
+        Raises BadQuery when there is none or the verdict is unknown, Conflict when `doc_id` was judged already.
+        """
+        one = self.current if doc_id is None else next((a for a in self.asked if a.doc_id == doc_id), None)
         if verdict not in VERDICTS or one is None:
             raise BadQuery(f"a verdict is one of {', '.join(VERDICTS)}, for an open document; got {verdict!r}")
+        if one.doc_id in self.verdicts:
+            raise Conflict(f"{one.doc_id} was judged meanwhile ({self.verdicts[one.doc_id]}): take that back, or go on")
         self.verdicts[one.doc_id] = verdict
         return {
             "doc_id": one.doc_id,
@@ -146,43 +172,68 @@ def open_session(
 
     Raises AlreadyExists when `out` holds labels of another sample: other ratings, criterion, size, bins or seed.
     """
+    pool = open_pool(ratings, criterion=criterion, rubric=rubric)
+    header, drawn = draw(pool, docs, size=size, bins=bins, seed=seed)
+    header["ratings"] = os.path.relpath(ratings, out.parent) if Path(ratings).exists() else str(ratings)
+    texts = facts_of(docs, wanted={one.doc_id for one in drawn}, texts=True)
+    sample = tuple(replace(one, text=texts[one.doc_id].text) for one in drawn)
+    file = LabelFile(out)
+    if not out.exists():
+        file.begin(header)
+        return Session(header, sample)
+    there, labels = file.read()
+    check_sample(there, header, out)
+    file.mend()
+    return Session(there, sample, {row["doc_id"]: row["verdict"] for row in labels})
+
+
+def open_pool(ratings: str | Path, *, criterion: str | None = None, rubric: str | Path = "dataman") -> Pool:
+    """One score of a set of ratings, the rubric's summary by default. Raises NotFound, BadQuery without such a score."""
     asked = load_rubric(rubric)
     readings = open_readings(ratings, asked)
     column = _column(asked, readings, criterion)
-    facts = facts_of(docs, wanted=set(readings.ids))
-    rows = np.array([row for row, doc in enumerate(readings.ids) if doc in facts], np.int64)
+    return Pool(str(ratings), str(rubric), column, readings.ids, readings.column(column))
+
+
+def draw(pool: Pool, docs: Path, *, size: int = 200, bins: int = 5, seed: int = 0) -> tuple[dict[str, Any], tuple[Asked, ...]]:
+    """A sample of `docs` by score bin and source, without texts, and the first line of a file of its labels.
+
+    Raises BadQuery when no document is rated.
+    """
+    sources = sources_of(docs)
+    rows = np.array([row for row, doc in enumerate(pool.ids) if doc in sources], np.int64)
     if not len(rows):
-        raise BadQuery(f"no document of {docs} is rated in {ratings}")
-    ids = [readings.ids[row] for row in rows]
-    scores = readings.column(column)[rows]
-    drawn = draw_sample(ids, scores, [facts[doc].source for doc in ids], size=size, bins=bins, seed=seed)
-    chosen = [ids[row] for row in drawn.rows]
+        raise BadQuery(f"no document of {docs} is rated in {pool.ratings}")
+    ids = [pool.ids[row] for row in rows]
+    scores = pool.scores[rows]
+    drawn = draw_sample(ids, scores, [sources[doc] for doc in ids], size=size, bins=bins, seed=seed)
     header = {
         "typecase": "labels",
         "format": FORMAT,
-        "ratings": os.path.relpath(ratings, out.parent) if Path(ratings).exists() else str(ratings),
-        "rubric": str(rubric),
-        "criterion": column,
+        "ratings": pool.ratings,
+        "rubric": pool.rubric,
+        "criterion": pool.criterion,
         "pool_hash": _pool_hash(ids, scores),
         "size": size,
         "bins": bins,
         "seed": seed,
         "pool": dict(drawn.pool),
     }
-    texts = facts_of(docs, wanted=set(chosen), texts=True)
-    sample = _sample(chosen, texts, scores[drawn.rows].tolist(), drawn.stratum, drawn.inclusion.tolist())
-    file = LabelFile(out)
-    if not out.exists():
-        file.begin(header)
-        return Session(header, sample)
-    file.mend()
-    there, labels = file.read()
+    columns = (drawn.rows.tolist(), drawn.stratum, drawn.inclusion.tolist())
+    sample = tuple(
+        Asked(ids[row], "", sources[ids[row]], float(scores[row]), where, chance)
+        for row, where, chance in zip(*columns, strict=True)
+    )
+    return header, sample
+
+
+def check_sample(there: Mapping[str, Any], header: Mapping[str, Any], path: Path) -> None:
+    """Raises AlreadyExists when the file at `path` begins with another sample than `header` says."""
     keys = ("criterion", "pool_hash", "size", "bins", "seed")
     if changed := [key for key in keys if there.get(key) != header[key]]:
         raise AlreadyExists(
-            f"{out} has labels of another sample ({', '.join(changed)} differ); go on as it began, or name another file"
+            f"{path} has labels of another sample ({', '.join(changed)} differ); go on as it began, or name another file"
         )
-    return Session(there, sample, {row["doc_id"]: row["verdict"] for row in labels})
 
 
 def _column(rubric: Rubric, readings: Readings, criterion: str | None) -> str:
@@ -196,15 +247,6 @@ def _pool_hash(ids: Sequence[str], scores: np.ndarray) -> str:
     digest = xxhash.xxh3_128("\0".join(ids).encode("utf-8", "surrogatepass"))
     digest.update(np.ascontiguousarray(scores).tobytes())
     return digest.hexdigest()
-
-
-def _sample(
-    ids: Sequence[str], facts: Mapping[str, Facts], scores: Sequence[float], stratum: Sequence[str], inclusion: Sequence[float]
-) -> tuple[Asked, ...]:
-    return tuple(
-        Asked(doc, facts[doc].text, facts[doc].source, score, where, chance)
-        for doc, score, where, chance in zip(ids, scores, stratum, inclusion, strict=True)
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,15 +269,22 @@ def propose_from(
 
     Raises FingerprintMismatch when the ratings have changed since.
     """
-    header, rows = LabelFile(labels_file).read()
-    where = ratings if ratings is not None else _found(labels_file.parent, header["ratings"])
-    readings = open_readings(where, load_rubric(header["rubric"]))
-    scores = readings.column(header["criterion"])
-    place = {doc: row for row, doc in enumerate(readings.ids)}
+    header, _ = LabelFile(labels_file).read()
+    where = ratings if ratings is not None else ratings_of(labels_file, header)
+    pool = open_pool(where, criterion=header["criterion"], rubric=header["rubric"])
+    return calibration_of(LabelFile(labels_file), pool, precision=precision, keep_rate=keep_rate, shape=shape, seed=seed)
+
+
+def calibration_of(
+    file: LabelFile, pool: Pool, *, precision: float | None = None, keep_rate: float | None = None,
+    shape: Shape = "isotonic", seed: int = 0,
+) -> Calibration:  # fmt: skip
+    """As `propose_from`, of scores that were read already."""
+    header, rows = file.read()
     judged = [row for row in rows if row["verdict"] != "skip"]
-    if any(row["doc_id"] not in place or scores[place[row["doc_id"]]] != row["score"] for row in judged):
+    if any(pool.score_of(row["doc_id"]) != row["score"] for row in judged):
         raise FingerprintMismatch(
-            f"{where} is not what {labels_file} was drawn from: give the old ratings with --ratings, or label anew"
+            f"{pool.ratings} is not what {file.path} was drawn from: give the old ratings with --ratings, or label anew"
         )
     labels = Labels(
         np.array([row["score"] for row in judged], np.float64),
@@ -244,16 +293,17 @@ def propose_from(
         header["pool"],
     )
     verdicts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in VERDICTS}
-    proposal = propose(labels, scores, precision=precision, keep_rate=keep_rate, shape=shape, seed=seed)
-    rated, drawn_from = int((~np.isnan(scores)).sum()), sum(header["pool"].values())
+    proposal = propose(labels, pool.scores, precision=precision, keep_rate=keep_rate, shape=shape, seed=seed)
+    rated, drawn_from = int((~np.isnan(pool.scores)).sum()), sum(header["pool"].values())
     notes = (
         (f"the ratings have {rated:,} documents, the sample was drawn from {drawn_from:,}: keep rates are of the former",)
         if rated != drawn_from
         else ()
     )
-    return Calibration(str(labels_file), str(where), header["criterion"], verdicts, proposal, notes)
+    return Calibration(str(file.path), pool.ratings, header["criterion"], verdicts, proposal, notes)
 
 
-def _found(folder: Path, name: str) -> Path | str:
-    path = folder / name
-    return path if path.exists() else name
+def ratings_of(labels_file: Path, header: Mapping[str, Any]) -> Path | str:
+    """The ratings that a file of labels was drawn from: a path beside it where there is one, else the name as it stands."""
+    path = labels_file.parent / str(header["ratings"])
+    return path if path.exists() else str(header["ratings"])

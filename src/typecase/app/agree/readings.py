@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from typecase.core.rating import Rubric
 from typecase.errors import BadQuery, NotFound, SchemaMismatch
@@ -285,6 +286,24 @@ def facts_of(docs: Path, *, wanted: set[str] | None = None, texts: bool = False)
                 text = table.column("text")[place].as_py() if texts else ""
                 more = {"file": file, **orjson.loads(meta or "{}")}
                 found[doc_id] = Facts(source or "", sizes[place], doc_id, text, more)
+    return found
+
+
+def criteria_of(folder: Path, rubric: Rubric) -> tuple[str, ...]:
+    """The criteria of the rubric that a folder of ratings has; only its schema is read. Raises BadQuery for none."""
+    parts = sorted(folder.glob("part-*.parquet"))
+    known = set(pq.read_schema(parts[0]).names) if parts else set[str]()
+    return tuple(_columns(str(folder), rubric, known))
+
+
+def sources_of(docs: Path) -> dict[str, str]:
+    """The source of every document by id, "" where it has none; no text is read of a folder of documents."""
+    if docs.is_file():
+        return {doc_id: own.source for doc_id, own in facts_of(docs).items()}
+    found: dict[str, str] = {}
+    for table in open_documents(docs).tables(["doc_id", "source"]):
+        ids, sources = table.column("doc_id").to_pylist(), table.column("source").to_pylist()
+        found.update((doc_id, source or "") for doc_id, source in zip(ids, sources, strict=True))
     return found
 
 

@@ -96,7 +96,7 @@ def audit_copies(
     found = weights or audit_weights(model, tokenizer=tokenizer, references=references, share=share)
     trip = round_trip(vocabulary)
     ordinary = [category == OK for category in trip.categories]
-    asker = _asker(model, endpoint, vocabulary, trip.decoded, ordinary, which, limit, device, dtype, seed)
+    asker = asker_of(model, endpoint, vocabulary, trip.decoded, ordinary, which, limit, device, dtype, seed)
     journal = Journal(Path(out) / ANSWERS, asker.run)
     run = _Run(asker, journal, limit, which == "quick", progress or (lambda done, total: None))
     ranked = _ranked(found)
@@ -106,7 +106,7 @@ def audit_copies(
 
 
 @dataclass(frozen=True, slots=True)
-class _Asker:
+class Asker:
     """A model and its forms; `again` are the same forms with other examples."""
 
     copier: Copier
@@ -116,7 +116,7 @@ class _Asker:
     run: str
 
 
-def _asker(
+def asker_of(
     model: str | Path,
     endpoint: LM | None,
     vocabulary: Vocabulary,
@@ -127,7 +127,8 @@ def _asker(
     device: str,
     dtype: Literal["float32", "bfloat16", "float16"],
     seed: int,
-) -> _Asker:
+) -> Asker:
+    """`model`, or `endpoint` which serves it, with the forms that its tokenizer can write."""
     words = plain_words(texts, ordinary)
     if endpoint is not None:
         from typecase.lm.copying.remote import RemoteCopier
@@ -135,7 +136,7 @@ def _asker(
         whole = [vocabulary.text_of(t) if ordinary[t] else None for t in range(vocabulary.num_ids)]
         remote = RemoteCopier(endpoint, whole, words=[texts[w].strip() for w in words], seed=seed)
         forms = remote.forms()
-        return _Asker(remote, forms, (), None, _run_key(remote, forms, vocabulary, limit, True))
+        return Asker(remote, forms, (), None, _run_key(remote, forms, vocabulary, limit, True))
     from typecase.lm.copying.local import LocalCopier
     from typecase.store.weights.checkpoint import locate
 
@@ -144,7 +145,7 @@ def _asker(
     placeholder = find_placeholder(texts, ordinary, local.encode_bare)
     forms = forms_of(which, placeholder, words, local.encode, seed=seed)
     again = forms_of(which, placeholder, words, local.encode, seed=seed + 1)
-    return _Asker(local, forms, again, placeholder[1], _run_key(local, forms, vocabulary, limit, which == "quick"))
+    return Asker(local, forms, again, placeholder[1], _run_key(local, forms, vocabulary, limit, which == "quick"))
 
 
 def _run_key(copier: Copier, forms: Sequence[Form], vocabulary: Vocabulary, limit: float, early_exit: bool) -> str:
@@ -155,7 +156,7 @@ def _run_key(copier: Copier, forms: Sequence[Form], vocabulary: Vocabulary, limi
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    asker: _Asker
+    asker: Asker
     journal: Journal
     limit: float
     early_exit: bool
@@ -220,8 +221,7 @@ def _controls(
 ) -> Controls:
     rng = np.random.default_rng(seed)
     plain = [t for t in ranked if ordinary[t]]
-    by_id = sorted(t for t in plain if len(texts[t].strip()) > 2 and texts[t].strip().isalpha())
-    frequent = _drawn(rng, by_id[: max(_FREQUENT, len(by_id) // _MOST_FREQUENT)], _FREQUENT)
+    frequent = frequent_ids(texts, plain, rng)
     others = _drawn(rng, [t for t in plain if t not in tried], _ORDINARY)
     hexes = found.table.column("hex").to_pylist() if "hex" in found.table.column_names else []
     dead = [
@@ -238,6 +238,12 @@ def _controls(
         [(tried[i].max_prob, t.max_prob) for i, t in again.items()],
         run.limit,
     )
+
+
+def frequent_ids(texts: Sequence[str], plain: Sequence[int], rng: np.random.Generator) -> list[int]:
+    """Some of the words among `plain` ids that are frequent, as ids rise with rarity: what any model can repeat."""
+    by_id = sorted(t for t in plain if len(texts[t].strip()) > 2 and texts[t].strip().isalpha())
+    return _drawn(rng, by_id[: max(_FREQUENT, len(by_id) // _MOST_FREQUENT)], _FREQUENT)
 
 
 def _drawn(rng: np.random.Generator, ids: Sequence[int], number: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,9 +37,10 @@ def chosen_rows(found: pa.Table, where: str | None, sort: str | None, top: int |
 
 def finish(
     header: Mapping[str, Any], lines: list[str], whole: pa.Table, rows: pa.Table, out_table: Path | None,
-    where: str | None, as_json: bool,
+    where: str | None, as_json: bool, columns: Sequence[str] = _COLUMNS,
 ) -> None:  # fmt: skip
-    """Writes the table (all rows, or those that were asked for), then answers with the summary and the first rows."""
+    """Writes the table (all rows, or those that were asked for), then answers with the summary and the first rows, of which
+    people see `columns`."""
     if out_table is not None:
         written = write_table(out_table, whole if where is None else rows, plain(dict(header)))
         lines = [*lines, f"{written:,} rows -> {out_table}"]
@@ -47,7 +48,7 @@ def finish(
         answer({**header, "rows": rows.to_pylist() if where is not None else []}, [], True)
         return
     shown = rows.slice(0, _SHOWN if where is None else rows.num_rows)
-    columns = [name for name in _COLUMNS if name in shown.column_names] or shown.column_names
+    columns = [name for name in columns if name in shown.column_names] or shown.column_names
     body = [[_cell(row[name]) for name in columns] for row in shown.select(columns).to_pylist()]
     more = rows.num_rows - len(body)
     tail = [f"  … and {more:,} more: --where, --sort, --table"] if more > 0 else []
@@ -57,6 +58,11 @@ def finish(
 def pairs(values: Mapping[str, int]) -> str:
     """Names and numbers on one line."""
     return "   ".join(f"{name} {number:,}" for name, number in values.items())
+
+
+def tell_prompts(done: int, total: int) -> None:
+    """Progress of prompts on one line of the terminal."""
+    click.echo(f"\r  {done:,} of at most {total:,} prompts", nl=done >= total, err=True)
 
 
 def _cell(value: Any) -> str:

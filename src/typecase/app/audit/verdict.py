@@ -56,14 +56,9 @@ class Verdicts:
 
     def lists(self) -> dict[str, list[int]]:
         """Ids by what to do about them, and those to mask: for training and serving code."""
-        return lists_of(self.table)
-
-
-def lists_of(table: pa.Table) -> dict[str, list[int]]:
-    """Ids of a verdict, or of some of its rows, by what to do about them, and those to mask."""
-    rows = table.select(["i", "advice", "decision"]).to_pylist()
-    found = {name: [r["i"] for r in rows if r["advice"] == name] for name in ("drop", "replace", "reinitialise", "retrain")}
-    return {"mask": [r["i"] for r in rows if r["decision"] == UNDER_TRAINED], **found}
+        rows = self.table.select(["i", "advice", "decision"]).to_pylist()
+        found = {name: [r["i"] for r in rows if r["advice"] == name] for name in ("drop", "replace", "reinitialise", "retrain")}
+        return {"mask": [r["i"] for r in rows if r["decision"] == UNDER_TRAINED], **found}
 
 
 def audit_report(

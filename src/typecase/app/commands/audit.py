@@ -10,9 +10,9 @@ import click
 
 from typecase.app.audit import auditing
 from typecase.app.audit.rows import PATH, chosen_rows, finish, ids_of, pairs, row_options
+from typecase.app.commands.audit_bigrams import bigrams_command
 from typecase.app.commands.audit_mark import mark_command
 from typecase.app.commands.audit_model import (
-    bigrams_command,
     diff_command,
     gate_command,
     marginal_command,
@@ -21,6 +21,7 @@ from typecase.app.commands.audit_model import (
     verify_command,
     weights_command,
 )
+from typecase.app.commands.audit_spectra import spectra_command
 from typecase.app.options import json_option, reporter
 from typecase.store.audit.files import read_table, select_rows
 
@@ -47,6 +48,7 @@ for _command in (
     report_command,
     diff_command,
     bigrams_command,
+    spectra_command,
     gate_command,
     text_command,
     mark_command,

@@ -9,15 +9,13 @@ from typing import Any
 
 import click
 import orjson
-import pyarrow as pa
 
-from typecase.app.audit import bigrams as auditing_bigrams
 from typecase.app.audit import copies as auditing_copies
 from typecase.app.audit import marginal as auditing_marginal
 from typecase.app.audit import page as audit_page
 from typecase.app.audit import verdict as auditing_verdict
 from typecase.app.audit import weights as auditing_weights
-from typecase.app.audit.rows import PATH, chosen_rows, finish, ids_of, pairs, row_options
+from typecase.app.audit.rows import PATH, chosen_rows, finish, ids_of, pairs, row_options, tell_prompts
 from typecase.app.options import answer, json_option
 from typecase.app.printing import table
 from typecase.core.glitch.copies import Share
@@ -26,7 +24,7 @@ from typecase.errors import FixInput, NotFound
 from typecase.lm.protocol import LM
 from typecase.lm.tables import read_table
 from typecase.store.atomic import write_json
-from typecase.store.audit.files import select_rows, visible
+from typecase.store.audit.files import visible
 from typecase.store.audit.vocabulary import open_vocabulary
 
 _RULES = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
@@ -107,7 +105,7 @@ def verify_command(
         device=device,
         dtype=dtype,
         seed=seed,
-        progress=None if quiet or as_json else _progress,
+        progress=None if quiet or as_json else tell_prompts,
     )
     whole = found.weights.table
     for name in found.table.column_names[1:]:
@@ -184,26 +182,6 @@ def report_command(
         made = audit_page.write_audit_report(found, out, basis=basis, pictures=not plain)
         lines += [f"report -> {made.page or made.folder / audit_page.TEXT}", f"  {pairs(made.lists)} ids in {out / 'ids'}"]
     rows = chosen_rows(found.table, where, sort, top, "decision in ('under_trained', 'suspect')")
-    finish(found.header(), lines, found.table, rows, out_table, where, as_json)
-
-
-@click.command(name="bigrams")
-@click.argument("tokenizer")
-@click.option("--weights", type=PATH, help=".parquet of audit weights: pairs of suspicious tokens come first.")
-@row_options
-@json_option
-def bigrams_command(
-    tokenizer: str, weights: Path | None, out_table: Path | None, where: str | None, sort: str | None, top: int | None,
-    as_json: bool,
-) -> None:  # fmt: skip
-    """Pairs of incomplete tokens of TOKENIZER that make a text together: few of them were ever seen side by side."""
-    found = auditing_bigrams.audit_bigrams(tokenizer, weights=weights)
-    lines = [
-        f"{found.tokenizer}: {found.fragments:,} parts of characters, {found.possible:,} pairs make a text",
-        f"  the encoder makes {found.made:,} of them; {found.mixed:,} join two scripts",
-    ]
-    numbered = found.table.append_column("i", pa.array(range(found.table.num_rows), pa.int64()))
-    rows = select_rows(numbered, where=where, sort=sort, top=top).drop_columns(["i"])
     finish(found.header(), lines, found.table, rows, out_table, where, as_json)
 
 
@@ -302,10 +280,6 @@ def _endpoint(spec: str) -> LM:
         raise NotFound(f"no file {spec}: it should hold a [model] table")
     table = read_table(Path(spec))
     return open_lm(table.get("model", table), where=Path(spec).parent)
-
-
-def _progress(done: int, total: int) -> None:
-    click.echo(f"\r  {done:,} of at most {total:,} prompts", nl=done >= total, err=True)
 
 
 def weights_lines(found: auditing_weights.WeightsAudit) -> list[str]:

@@ -6,6 +6,7 @@ typecase refine DOCS -o OUT            is `typecase refine run DOCS -o OUT`: wha
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -52,6 +53,10 @@ def refine_command() -> None:
 @click.option("--rules", help="Rule sets, with commas, '' for none; by default the sound ones for mixed text.")
 @click.option("--refiner", help="A refiner beside the rules: its name, file or folder.")
 @click.option("--only", type=click.Choice(["document", "chunk"]), help="Drop documents and edit none, or edit and drop none.")
+@click.option("--tidy", is_flag=True, help="Also remove what edits leave behind: a second blank, a line left blank.")
+@click.option(
+    "--blank-lines", type=click.IntRange(min=0), metavar="N", help="Tidy, and keep N blank lines in a row where lines went."
+)
 @work_options
 def run_command(
     docs: Path,
@@ -59,6 +64,8 @@ def run_command(
     rules: str | None,
     refiner: str | None,
     only: str | None,
+    tidy: bool,
+    blank_lines: int | None,
     workers: Workers,
     quiet: bool,
     as_json: bool,
@@ -68,10 +75,14 @@ def run_command(
     A language model takes the cores or the card of this machine for itself: leave --workers at 0. Killed, the same command
     goes on where it was.
     """
-    stage = Refine(refiner=refiner, only="document" if only == "document" else "chunk" if only == "chunk" else None)
+    stage = Refine(
+        refiner=refiner,
+        only="document" if only == "document" else "chunk" if only == "chunk" else None,
+        tidy=tidy or blank_lines is not None,
+        blank_lines=blank_lines,
+    )
     if rules is not None:
-        chosen = tuple(r.strip() for r in rules.split(",") if r.strip())
-        stage = Refine(rules=chosen, refiner=stage.refiner, only=stage.only)
+        stage = replace(stage, rules=tuple(r.strip() for r in rules.split(",") if r.strip()))
     stream = None if quiet or as_json else sys.stderr
     made = refining.refine(stage, docs, out, workers=workers, stream=stream)
     answer(made, [*artifact_lines(made), *kept_lines(made.manifest)], as_json)

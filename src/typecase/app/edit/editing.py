@@ -19,6 +19,7 @@ import numpy as np
 
 from typecase.app.edit.planning import Aim, Planner
 from typecase.app.verbs import tokenizer_for
+from typecase.core.display import box, changed, facts, numbers
 from typecase.core.edit.edit import AppendDocument, DeleteDocument, Edit, InsertDocument, Replacement
 from typecase.errors import BadQuery, NotFound
 from typecase.store.journal.blast import BlastRadius, blast_radius, refuse_dangers
@@ -48,6 +49,12 @@ class Changed:
     old_text: str | None
     new_text: str | None
 
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: as text where a tokenizer is known, else as ids."""
+        sides = [(self.old_text, self.old), (self.new_text, self.new)]
+        old, new = (text if text is not None else numbers(ids) for text, ids in sides)
+        return facts(self.where, {"asked by": self.asked}) + box(changed(old, new))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedEdits:
@@ -61,6 +68,16 @@ class PlannedEdits:
     radius: BlastRadius
     addressed: tuple[int, ...]
     stale: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: all that is touched, then the first changes."""
+        r = self.radius
+        known = {
+            "documents": numbers(r.documents, 12),
+            "steps": numbers(r.steps, 12),
+            "dangers": ", ".join(d.code for d in r.dangers),
+        }
+        return facts(f"{len(self.edits):,} edits", known) + "".join(c._repr_html_() for c in self.changes[:10])
 
 
 @dataclass(frozen=True, slots=True)

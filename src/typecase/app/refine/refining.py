@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from typecase.app.engines import Workers, engine_of
 from typecase.app.refine.progress import LiveReporter
+from typecase.core.display import box, changed, facts, plain
 from typecase.core.lines import line_table
 from typecase.core.program.guards import GuardPolicy
 from typecase.core.program.language import Program, show_statement
@@ -91,7 +92,9 @@ def open_run(folder: Path | str) -> Run:
     params = dict(manifest.params)
     limits: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in params["guards"].items()}
     guards = GuardPolicy(**limits)
-    return Run(store, documents, policy_for(params["rules"], params["refiner"] is not None, guards))
+    return Run(
+        store, documents, policy_for(params["rules"], params["refiner"] is not None, guards, tidy=params.get("tidy", False))
+    )
 
 
 def rerun(run: Run, text: str, row: dict[str, Any]) -> tuple[Program, Outcome]:
@@ -160,6 +163,12 @@ class EditedDocument:
     refusals: tuple[tuple[Any, ...], ...]
     text_hash: str
 
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: removed and replaced pieces struck through, the program below."""
+        known = {"source": self.source, "status": self.status, "reason": self.reason, "bytes left": self.bytes_after}
+        lines = ("".join(map(_piece_html, line.pieces)) + "\n" for line in self.lines[:500])
+        return facts(f"document {self.doc_id}", known) + box(*lines) + box(plain(self.program))
+
 
 def show_edited(run: Run, doc_id: str) -> EditedDocument:
     """The document `doc_id` (or the only one whose id begins so) of the run. Raises NotFound, BadQuery, CorruptStore."""
@@ -191,6 +200,12 @@ def show_edited(run: Run, doc_id: str) -> EditedDocument:
         refusals=tuple(tuple(r) for r in orjson.loads(row["refusals"])) if row["refusals"] else (),
         text_hash=row["text_hash"],
     )
+
+
+def _piece_html(piece: Piece) -> str:
+    if piece.kind == "kept":
+        return plain(piece.text)
+    return f"<u>{plain(piece.text)}</u>" if piece.kind == "held" else changed(piece.text, piece.target)
 
 
 def ids_of(run: Run, number: int, statuses: Sequence[str] = STATUSES) -> list[str]:

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from typecase.app.verbs import tokenizer_for
+from typecase.core.display import box, facts, marked, numbers
 from typecase.errors import BadQuery, NotFound
 from typecase.store.index.answers import Stretch
 from typecase.store.index.filtered import Scope, count_within, positions_within
@@ -54,6 +55,13 @@ class Hit:
     text: str
     after: str
     sightings: tuple[Sighting, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it."""
+        d = self.document
+        steps = sorted({s.seat.step for s in self.sightings if s.seat is not None})
+        known = {"source": d.source, "id": d.doc_id, "tokens": f"[{self.start}, {self.stop})", "steps": numbers(steps, 12)}
+        return facts(f"document {d.doc}", known) + box(marked(self.before, self.text, self.after))
 
 
 @dataclass(frozen=True, slots=True)

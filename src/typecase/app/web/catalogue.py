@@ -4,6 +4,7 @@
                                    web       tokens  work/tokens/web      a .bin/.idx pair of any maker
                                    run.toml  run   work/run.toml          a run file: it names a framework
                                    losses.csv  losses                     by its name; also a training log, steps.parquet
+                                   labels.jsonl  labels                   what `calibrate` wrote, by its first line
                                    glitch  audit  work/glitch             what `audit report` wrote
 
 Nothing is loaded: a thing costs its manifest, a pair its name, a run file a look at its first kilobytes. Links that lead out of
@@ -36,8 +37,10 @@ _MAKERS = {
     "index": "`typecase index TOKENS -o work/index` makes one",
     "ratings": "`typecase rate DOCS -o work/ratings` makes some",
     "audit": "`typecase audit report TABLES -o work/audit` makes one",
+    "labels": "the page Calibrate, or `typecase calibrate DOCS --ratings R -o labels.jsonl`, begins some",
     "run": "a run file says how a framework reads token sets (docs/trace.md)",
 }
+_LABELS = b'{"typecase":"labels"'
 _SKIPPED = frozenset(("journal", "__pycache__", "node_modules"))
 
 
@@ -204,6 +207,8 @@ def _file(path: Path, name: str) -> Item | None:
         return Item(name.removesuffix(".idx"), "tokens", path.with_suffix(""))
     if _LOSSES.fullmatch(path.name):
         return Item(name, "losses", path)
+    if path.suffix == ".jsonl" and _begins(path, _LABELS):
+        return Item(name, "labels", path)
     if path.suffix in (".toml", ".json") and path.is_file() and path.stat().st_size <= _RUN_BYTES:
         data = path.read_bytes()
         if (_RUN if path.suffix == ".toml" else _RUN_JSON).search(data):
@@ -211,3 +216,11 @@ def _file(path: Path, name: str) -> Item | None:
     if path.suffix == "" and path.with_suffix(".idx").is_file():
         return Item(name, "tokens", path)
     return None
+
+
+def _begins(path: Path, first: bytes) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(first)) == first
+    except OSError:
+        return False

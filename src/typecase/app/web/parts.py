@@ -27,6 +27,12 @@ class Link:
     to: str
 
 
+class Slider(ui.slider):
+    """A slider that moves at once, not when the server has said so: held arrows would be slowed down and thrown back."""
+
+    LOOPBACK = False
+
+
 def heading(text: str, level: int = 2) -> None:
     """A heading below that of the page."""
     ui.html(escape(text), sanitize=False, tag=f"h{level}")
@@ -144,7 +150,8 @@ def choice(
             await view.go(**{**_first(view), **back, field: event.value or ""})
 
     now = getattr(view.query, field)
-    select = ui.select(dict(options), label=label, value=now if now in options else None, on_change=chosen)
+    known = options if now in options else {**options, now: str(now)}  # a change of its own would be taken for a person's
+    select = ui.select(dict(known), label=label, value=now, on_change=chosen)
     select.props("dense outlined options-dense").style(f"width:{width}")
     view.on_state(lambda query: _show(select, getattr(query, field)))
     return select
@@ -157,10 +164,10 @@ def suggested(view: View[Any], field: str, label: str, *, width: str = "12rem", 
 
 def offer(select: ui.select, options: Mapping[str, str], none: str) -> None:
     """Gives a list its options; "" is called `none`."""
-    told = {"": none, **options}
+    now = select.value or ""
+    told = {"": none, **({} if now in options or not now else {now: str(now)}), **options}
     if select.options != told:
-        now = select.value
-        select.set_options(told, value=now if now in told else "")
+        select.set_options(told, value=now)
 
 
 def _show(select: ui.select, value: Any) -> None:

@@ -85,9 +85,22 @@ PAGES: tuple[Page, ...] = (
     Page("documents", "Documents", "article", "d", "Filter, sort and page documents; one of them from all sides."),
     Page("search", "Search", "search", "s", "Where a text or token ids stand, what follows, in which documents and steps."),
     Page("time", "Time machine", "history", "t", "What a step of a run reads, and every step that reads a document."),
+    Page("edit", "Edit", "edit_note", "e", "What an edit would change and touch; the journal, with undo."),
+    Page("refine", "Refine review", "rate_review", "f", "What refining took out, who asked for it, and your verdict on it."),
+    Page("ratings", "Ratings", "insights", "i", "Scores by source and domain, how they go together, examples of every level."),
+    Page(
+        "select",
+        "Select",
+        "filter_alt",
+        "l",
+        "How a selection came about, why a document is in it, and what another would keep.",
+    ),
+    Page("audit", "Token audit", "fact_check", "u", "The verdict on every token: a table, a plot, one token from all sides."),
     Page("attribute", "Attribute", "format_quote", "b", "What of a model's output stands in the set, and where it comes from."),
-    Page("audit", "Token audit", "spellcheck", "u", "The verdict of every token, its plot, and a token from all sides."),
     Page("lineage", "Lineage", "account_tree", "h", "What everything was made from, and what went into what."),
+    Page(
+        "calibrate", "Calibrate", "tune", "c", "Say keep or drop for a drawn sample; a threshold follows, with its uncertainty."
+    ),
     Page("runs", "Runs", "sync", "r", "Work in the background: progress, log, cancel."),
 )
 

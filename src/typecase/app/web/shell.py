@@ -27,13 +27,22 @@ from nicegui.events import KeyEventArguments
 from typecase.app.web.api import ROOT, perform
 from typecase.app.web.desk import Desk
 from typecase.app.web.registry import PAGES, Action, Page, page_named
-from typecase.app.web.state import address, checked
+from typecase.app.web.state import address, check_address, checked
 from typecase.app.web.work import Workers
 from typecase.errors import TypecaseError
 
 Q = TypeVar("Q")
 AT_ONCE_SECONDS = 0.4
 STYLE = (Path(__file__).parent / "style.css").read_text(encoding="utf-8")
+SCRIPT = """
+addEventListener('popstate', () => location.reload());
+addEventListener('keydown', e => {
+  if (e.key !== '/' || e.ctrlKey || e.altKey || e.metaKey || e.target.closest('input, textarea')) return;
+  const first = document.querySelector('.tc-controls input, .tc-controls textarea');
+  if (first) { e.preventDefault(); first.focus(); }
+});
+"""
+"""What cannot wait for the server: the state of a step back, and where the very next letter goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +72,7 @@ class View(Generic[Q]):
         """Shows the state with these fields changed, under its own address."""
         try:
             query = checked(dataclasses.replace(self.query, **changes))  # type: ignore[type-var]
+            check_address(self.page.path, query)
         except TypecaseError as error:
             self.complain(error)
             return
@@ -212,7 +222,7 @@ def frame(view: View[Any], dark: bool | None) -> None:
             view.page.module.controls(view)
         view._body = ui.element("section").props('aria-label="Result" aria-live="polite"').classes("tc-result")
     _keyboard(view, help_)
-    ui.add_body_html("<script>addEventListener('popstate', () => location.reload())</script>")
+    ui.add_body_html(f"<script>{SCRIPT}</script>")
 
 
 def _navigation(view: View[Any]) -> None:
@@ -286,8 +296,6 @@ def _keyboard(view: View[Any], help_: ui.dialog) -> None:
             waiting["g"] = True
         elif name == "?":
             help_.open()
-        elif name == "/":
-            ui.run_javascript("document.querySelector('.tc-controls input, .tc-controls textarea')?.focus()")
         else:
             for key in keys_of(view):
                 if key.key == name:

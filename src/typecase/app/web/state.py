@@ -24,6 +24,8 @@ from typecase.errors import BadQuery
 Q = TypeVar("Q")
 LONGEST = 20_000
 """Characters of one value, unless its field says otherwise."""
+LONGEST_ADDRESS = 60_000
+"""Characters of an address that can be reloaded: a server takes some 64 KB of request line."""
 
 
 def ask(
@@ -82,6 +84,16 @@ def address(path: str, query: Any = None) -> str:
     """The way to a page in the state `query`."""
     told = urlencode(parameters(query)) if query is not None else ""
     return f"{path}?{told}" if told else path
+
+
+def check_address(path: str, query: Any) -> None:
+    """Raises BadQuery for a state whose address is too long to be reloaded."""
+    length = len(address(path, query))
+    if length > LONGEST_ADDRESS:
+        raise BadQuery(
+            f"the address of this state would have {length:,} characters, and {LONGEST_ADDRESS:,} can be reloaded:"
+            " ask for less at once, or ask the JSON API with a body where it takes one"
+        )
 
 
 def described(kind: type[Any]) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Literal, Protocol
 
 import numpy as np
@@ -67,6 +68,10 @@ class Form:
         """The prompt for one candidate."""
         return [token if i == CANDIDATE else i for i in self.ids]
 
+    def filled_with(self, row: Sequence[int]) -> list[int]:
+        """The prompt for a candidate of several tokens."""
+        return [i for one in self.ids for i in (row if one == CANDIDATE else (one,))]
+
 
 class Copier(Protocol):
     """A model that is asked to repeat tokens. `tokens` counts what it has read so far, shared beginnings once a batch."""
@@ -107,7 +112,7 @@ def forms_of(
 ) -> tuple[Form, ...]:
     """The forms of a protocol as ids, first those that settle most tokens for their cost.
 
-    `words` are ids that fill the examples, in an order drawn by `seed`.
+    `words` are ids that fill the examples, in an order drawn by `seed`, again from the first where there are too few.
 
     Raises FixInput when the placeholder does not stay whole in a form.
     """
@@ -123,7 +128,7 @@ def forms_of(
                 "this tokenizer melts it with its neighbours"
             )
         # A fixed word stands twice in its example: asked and repeated.
-        rest, fill = iter(gaps), (word for word in drawn for _ in range(2))
+        rest, fill = iter(gaps), cycle([word for word in drawn or [token] for _ in range(2)])
         filled = tuple((CANDIDATE if next(rest) == _CODE else next(fill)) if i == token else i for i in ids)
         found.append(Form(sheet.name, filled, steps))
     return tuple(found)

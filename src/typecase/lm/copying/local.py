@@ -9,6 +9,7 @@ the same. Price: a candidate reads the ids of the form behind its first gap; of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,6 +112,21 @@ class LocalCopier:
                 state = self.forward.step(state, likeliest)
                 self.tokens += len(going)
         return [tuple(p) for p in found[: len(ids)]]
+
+    def row_chances(self, form: Form, rows: Sequence[Sequence[int]]) -> list[float]:
+        """The chance that each row of ids is repeated whole, token after token; rows of one length are read together."""
+        found = [0.0] * len(rows)
+        lengths = sorted({len(row) for row in rows})
+        for length in lengths:
+            same = [k for k, row in enumerate(rows) if len(row) == length]
+            for at in range(0, len(same), self.batch):
+                some = same[at : at + self.batch]
+                prompts = [form.filled_with(rows[k]) for k in some]
+                scores = self.forward.continuations(prompts, [[rows[k]] for k in some], self.batch * len(prompts[0]))
+                self.tokens += sum(len(prompt) + length - 1 for prompt in prompts)
+                for k, (score,) in zip(some, scores, strict=True):
+                    found[k] = math.exp(score)
+        return found
 
     def marginal(self, texts: Sequence[str], *, positions: int = 4096, seed: int = 0) -> Marginal:
         """How likely the model says each token, averaged over positions of ordinary texts; see `Marginal`.

@@ -74,16 +74,6 @@ def read_table(path: Path) -> tuple[pa.Table, dict[str, Any]]:
     return table, header
 
 
-def read_schema(path: Path) -> tuple[pa.Schema, dict[str, Any]]:
-    """The columns and the header of a Parquet table, without its rows. Raises BadQuery for another file."""
-    try:
-        schema = pq.read_schema(path)
-        header: dict[str, Any] = orjson.loads((schema.metadata or {})[_KEY])
-    except (pa.ArrowInvalid, OSError, KeyError) as error:
-        raise BadQuery(f"{path} is no token table in Parquet ({error!r}): write one with -o NAME.parquet") from None
-    return schema, header
-
-
 def _flat(table: pa.Table) -> pa.Table:
     for index, name in enumerate(table.column_names):
         if pa.types.is_list(table.column(name).type):

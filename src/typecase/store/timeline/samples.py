@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from typecase.core.display import box, facts, numbers
 from typecase.core.order.order import Reads
 from typecase.store.timeline.documents import DocumentFacts, Library
 
@@ -56,6 +57,13 @@ class Sample:
     tokens: npt.NDArray[Any]
     num_tokens: int
     seat: Seat | None = None
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: its place, and its ids, for a sample knows no tokenizer."""
+        seat = {} if self.seat is None else {"step": self.seat.step, "rank": self.seat.rank, "slot": self.seat.slot}
+        docs = numbers(dict.fromkeys(p.document.doc for p in self.pieces), 12)
+        known = {**seat, "token set": str(self.member), "documents": docs, "tokens": len(self.tokens)}
+        return facts(f"sample {self.index}", known) + box(numbers(self.tokens.tolist()))
 
     @property
     def padding(self) -> int:

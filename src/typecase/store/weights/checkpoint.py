@@ -78,8 +78,7 @@ def open_checkpoint(
 
     Raises NotFound without weights or embedding, BadQuery where several would do, CorruptStore for a file that cannot be read.
     """
-    files = _files(locate(path))
-    entries = {name: entry for file in files for name, entry in _READERS[file.suffix](file).items()}
+    files, entries = _entries(path)
     config = _config(files[0])
     rows = num_ids or config.vocabulary or 1
     name = input_name or _found(entries, _INPUT, rows, config.width, files[0], "input embedding", needed=True)
@@ -103,6 +102,17 @@ def open_checkpoint(
         )
     bias = _bias(entries, head, output)
     return Checkpoint(str(path), matrix, matrix if tied else output, tied, evidence, bias, tuple(notes))
+
+
+def open_layers(path: str | Path, *, least: int = 2) -> list[Matrix]:
+    """Every matrix of a model with `least` rows and columns or more, by name. Raises as `open_checkpoint`."""
+    _, entries = _entries(path)
+    return [open_matrix(e) for _, e in sorted(entries.items()) if len(e.shape) == 2 and min(e.shape) >= least]
+
+
+def _entries(path: str | Path) -> tuple[list[Path], dict[str, Entry]]:
+    files = _files(locate(path))
+    return files, {name: entry for file in files for name, entry in _READERS[file.suffix](file).items()}
 
 
 def locate(path: str | Path) -> Path:

@@ -62,7 +62,7 @@ def result(view: View[Any], answer: Answer) -> None:
 
 def chosen(view: View[Any], answer: Answer) -> Span:
     """The span that is shown: the one of the state, else the one least likely by chance."""
-    number = view.query.span
+    number: int | None = view.query.span
     if number is not None and number <= len(answer.spans):
         return answer.spans[number - 1]
     return max(answer.spans, key=lambda s: s.bits)

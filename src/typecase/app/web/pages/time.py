@@ -25,7 +25,7 @@ def controls(view: View[Any]) -> None:
     if losses:
         parts.choice(view, "losses", "Losses", {"": "beside the run", "-": "none", **{n: n for n in losses}})
 
-    slider = ui.slider(min=0, max=max(view.query.step, 1), value=view.query.step)
+    slider = parts.Slider(min=0, max=max(view.query.step, 1), value=view.query.step)
     slider.props('label aria-label="Step" color=primary').classes("tc-slider")
 
     asked = {"step": -1}
