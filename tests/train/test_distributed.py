@@ -45,6 +45,7 @@ def run_two(folder: Path, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr[-4000:]
 
 
+@pytest.mark.slow
 def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
     """Padded samples, unlike numbers of micro-batches, a step that is skipped, and a validation set."""
     words = make_words(tmp_path / "words")

@@ -101,6 +101,7 @@ class _Stop(Unwatched):
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_a_fit_is_resumed_to_the_same_bytes_opened_and_asked(tmp_path: Path) -> None:
     taught = pairs_made(tmp_path, decided=True)
     recipe = replace(RECIPE, stages=("document", "chunk"))

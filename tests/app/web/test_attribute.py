@@ -143,9 +143,9 @@ def test_only_what_was_served_is_named(desk: Desk, query: Query) -> None:
 
 def test_bad_questions_are_refused(here: Here) -> None:
     for asked in ("least=0", "most=x", "documents=1000", "by=colour", "other=1"):
-        told = httpx.get(f"{here.url}/api/v1/attribute?text=a&{asked}")
+        told = httpx.get(f"{here.url}/api/v1/attribute?text=a&{asked}", timeout=60)
         assert told.status_code == 400 and told.json()["error"]["kind"] == "BadQuery", asked
-    told = httpx.post(f"{here.url}/api/v1/attribute/read", json={"text": "a", "least": 0})
+    told = httpx.post(f"{here.url}/api/v1/attribute/read", json={"text": "a", "least": 0}, timeout=60)
     assert told.status_code == 400 and "least is 0" in told.json()["error"]["message"]
 
 

@@ -167,7 +167,7 @@ def test_a_person_judges_by_keys_takes_back_and_goes_on(editable: Here, browser_
     page.reload()
     page.get_by_text("10 of 24 judged").wait_for()
     assert page.get_by_role("heading", name="Document ").inner_text() == shown
-    told = httpx.get(f"{editable.url}/api/v1/calibrate").json()
+    told = httpx.get(f"{editable.url}/api/v1/calibrate", timeout=60).json()
     assert told["asking"]["document"]["doc_id"].startswith(shown.split()[1])
     assert len((editable.folder / "labels.jsonl").read_bytes().splitlines()) == 1 + 10 + 1 + 1
 
@@ -176,5 +176,5 @@ def test_without_allow_edit_all_is_shown_and_nothing_can_be_pressed(here: Here, 
     browser_page.goto(here.url + "/calibrate")
     browser_page.get_by_text("start `typecase serve` with --allow-edit").wait_for()
     assert browser_page.get_by_role("button", name="Draw and begin").is_disabled()
-    refused = httpx.post(f"{here.url}/api/v1/calibrate/begin", json={}, headers={"origin": here.url})
+    refused = httpx.post(f"{here.url}/api/v1/calibrate/begin", json={}, headers={"origin": here.url}, timeout=60)
     assert refused.status_code == 400 and "--allow-edit" in refused.json()["error"]["message"]

@@ -156,7 +156,9 @@ def test_a_person_filters_sorts_pages_and_opens(here: Here, browser_page: Any) -
     page.get_by_role("option", name="overall_score").click()
     page.get_by_role("checkbox", name="Large first").click()
     page.wait_for_url("**down=true**")
-    shown = httpx.get(f"{here.url}/api/v1/documents?source=wiki&where=tokens+%3E+20&sort=overall_score&down=true").json()
+    shown = httpx.get(
+        f"{here.url}/api/v1/documents?source=wiki&where=tokens+%3E+20&sort=overall_score&down=true", timeout=60
+    ).json()
     first = shown["rows"][0]["doc"][:12]
     page.locator("table tbody tr").first.get_by_role("link", name=first).click()
     page.get_by_role("heading", name="Tokens").wait_for()
@@ -191,7 +193,7 @@ def test_pages_are_turned_by_buttons_and_keys(here: Here, browser_page: Any) -> 
 
 
 def test_hostile_text_is_shown_as_text(here: Here, browser_page: Any) -> None:
-    found = httpx.get(f"{here.url}/api/v1/documents?where=file+%3D+%27hostile.txt%27").json()["rows"][0]["doc"]
+    found = httpx.get(f"{here.url}/api/v1/documents?where=file+%3D+%27hostile.txt%27", timeout=60).json()["rows"][0]["doc"]
     browser_page.goto(f"{here.url}/documents?doc={found}&where=file+%3D+%27hostile.txt%27")
     browser_page.get_by_role("heading", name="Tokens").wait_for()
     assert "<script>window.hacked = 1</script>" in browser_page.get_by_role("region", name="Text").inner_text()

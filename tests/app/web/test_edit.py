@@ -100,7 +100,9 @@ def test_code_is_the_same_plan(desk: Desk, capsys: Any) -> None:
 
 
 def test_without_leave_nothing_is_written(here: Here, browser_page: Any) -> None:
-    refused = httpx.post(f"{here.url}/api/v1/edit/make", json={"set": "tokens", "find": " tokens", "text": " sorts"})
+    refused = httpx.post(
+        f"{here.url}/api/v1/edit/make", json={"set": "tokens", "find": " tokens", "text": " sorts"}, timeout=60
+    )
     assert refused.status_code == 400 and "edits are off" in refused.json()["error"]["message"]
     browser_page.goto(here.url + "/edit?find=+tokens&text=+sorts&limit=1")
     browser_page.get_by_role("heading", name="1 edit, not made yet").wait_for()

@@ -232,7 +232,7 @@ def test_other_methods_do_nothing(tmp_path: Path, method: str) -> None:
 
 def test_every_answer_keeps_itself_to_this_server(here: Here) -> None:
     for path in ("/", "/api/v1/overview", "/nothing", "/api/v1/nothing"):
-        headers = httpx.get(here.url + path).headers
+        headers = httpx.get(here.url + path, timeout=60).headers
         assert "default-src 'self'" in headers["content-security-policy"], path
         assert headers["x-frame-options"] == "DENY" and headers["x-content-type-options"] == "nosniff"
         assert "access-control-allow-origin" not in headers
@@ -283,11 +283,11 @@ def test_addresses_lead_to_no_file(here: Here) -> None:
         "/api/v1/..%2f..%2fetc%2fpasswd",
         "/_nicegui/../x",
     ]
-    version = httpx.get(here.url).text.partition("/_nicegui/")[2].partition("/")[0]
+    version = httpx.get(here.url, timeout=60).text.partition("/_nicegui/")[2].partition("/")[0]
     for kind in ("static", "components", "libraries", "resources/x", "esm/x"):
         ways += [f"/_nicegui/{version}/{kind}/{up * 12}etc/passwd" for up in ("../", "..%2f", "%2e%2e/")]
     for way in ways:
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as raw:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as raw:
             raw.sendall(f"GET {way} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
             answer = b"".join(iter(lambda: raw.recv(65536), b""))
         assert b"root:" not in answer and b" 200 " not in answer.partition(b"\r\n")[0], way
@@ -411,5 +411,5 @@ def test_damaged_data_is_said_without_a_trace(served: Path, tmp_path: Path) -> N
 
 def test_pages_at_fault_are_said_without_a_trace(here: Here) -> None:
     for path in ("/documents?page=x", "/audit?nothing=1", "/nothing", "/documents/nothing", "/search?where=1"):
-        answer = httpx.get(here.url + path, timeout=30)
+        answer = httpx.get(here.url + path, timeout=60)
         assert answer.status_code in (200, 404) and "Traceback" not in answer.text, path

@@ -140,8 +140,10 @@ def test_a_person_judges_by_keys_and_takes_one_back(judging: Here, browser_page:
 
 def test_without_the_right_to_edit_nothing_is_written(work: Path, browser_page: Any) -> None:
     with serving(work) as here:
-        doc = httpx.get(f"{here.url}/api/v1/refine").json()["rows"][0]["doc_id"]
-        refused = httpx.post(f"{here.url}/api/v1/refine/judge", json={"run": "clean", "doc": doc, "verdict": "accept"})
+        doc = httpx.get(f"{here.url}/api/v1/refine", timeout=60).json()["rows"][0]["doc_id"]
+        refused = httpx.post(
+            f"{here.url}/api/v1/refine/judge", json={"run": "clean", "doc": doc, "verdict": "accept"}, timeout=60
+        )
         assert refused.status_code == 400 and "edits are off" in refused.json()["error"]["message"]
         browser_page.goto(here.url + "/refine")
         browser_page.get_by_text("verdicts are off").wait_for()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import socket
 from collections.abc import Iterator
@@ -45,20 +46,20 @@ def test_it_binds_to_this_machine_alone_by_default(here: Here) -> None:
 def test_beyond_this_machine_a_token_is_asked_for(open_to_all: Here) -> None:
     base = local(open_to_all)
     for path in ("/", "/documents", "/api/v1/overview", "/api/v1/openapi.json"):
-        refused = httpx.get(base + path)
+        refused = httpx.get(base + path, timeout=60)
         assert refused.status_code == 401 and "token" in refused.json()["error"]["message"], path
-        assert httpx.get(base + path, headers={"authorization": "Bearer wrong"}).status_code == 401
-    assert httpx.get(f"{base}/api/v1/overview", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
-    first = httpx.get(f"{base}/documents?token={TOKEN}&set=docs")
+        assert httpx.get(base + path, headers={"authorization": "Bearer wrong"}, timeout=60).status_code == 401
+    assert httpx.get(f"{base}/api/v1/overview", headers={"authorization": f"Bearer {TOKEN}"}, timeout=60).status_code == 200
+    first = httpx.get(f"{base}/documents?token={TOKEN}&set=docs", timeout=60)
     cookie = first.headers["set-cookie"]
     assert first.status_code == 303 and first.headers["location"] == "/documents?set=docs"
     assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
-    assert httpx.get(f"{base}/api/v1/overview", cookies={"typecase": first.cookies["typecase"]}).status_code == 200
+    assert httpx.get(f"{base}/api/v1/overview", cookies=dict(first.cookies), timeout=60).status_code == 200
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_headers_let_nothing_in_or_out(here: Here, page: Any) -> None:
-    told = httpx.get(f"{here.url}{page.path}")
+    told = httpx.get(f"{here.url}{page.path}", timeout=60)
     policy = told.headers["content-security-policy"]
     assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy and "http" not in policy
     assert told.headers["x-content-type-options"] == "nosniff" and told.headers["x-frame-options"] == "DENY"
@@ -68,13 +69,13 @@ def test_headers_let_nothing_in_or_out(here: Here, page: Any) -> None:
 def test_other_pages_may_not_act_and_edits_are_off(here: Here, page: Any, action: Any) -> None:
     where = f"{here.url}/api/v1/{page.name}/{action.name}"
     for headers in ({"origin": "http://elsewhere.example"}, {"sec-fetch-site": "cross-site"}, {"origin": "null"}):
-        refused = httpx.post(where, json={}, headers=headers)
+        refused = httpx.post(where, json={}, headers=headers, timeout=60)
         assert refused.status_code == 403 and "may not act here" in refused.json()["error"]["message"]
-    assert httpx.get(f"{here.url}/api/v1/overview", headers={"host": "elsewhere.example"}).status_code == 400
+    assert httpx.get(f"{here.url}/api/v1/overview", headers={"host": "elsewhere.example"}, timeout=60).status_code == 400
     if action.edits:
-        body = {"set": "tokens", "run": "x", "doc": "x", "verdict": "accept", "entry": 1, "labels": "x", "doc_id": "x"}
-        names = set(action.takes.__dataclass_fields__)
-        refused = httpx.post(where, json={k: v for k, v in body.items() if k in names})
+        names = {f.name: f.type for f in dataclasses.fields(action.takes) if f.default is dataclasses.MISSING}
+        body = {name: "x" if "str" in str(kind) else 1 for name, kind in names.items()}
+        refused = httpx.post(where, json=body, timeout=60)
         assert refused.status_code == 400 and "edits are off" in refused.json()["error"]["message"]
 
 
@@ -82,7 +83,7 @@ def test_other_pages_may_not_act_and_edits_are_off(here: Here, page: Any, action
 @pytest.mark.parametrize("page", [p for p in PAGES if "set" in p.twin.query.__dataclass_fields__], ids=lambda p: p.name)
 def test_only_what_was_served_has_a_name(here: Here, page: Any, name: str) -> None:
     there = {"doc": "0"} if "doc" in page.twin.query.__dataclass_fields__ else {}
-    refused = httpx.get(f"{here.url}/api/v1/{page.name}", params={"set": name, **there})
+    refused = httpx.get(f"{here.url}/api/v1/{page.name}", params={"set": name, **there}, timeout=60)
     assert refused.status_code == 400 and refused.json()["error"]["kind"] in ("NotFound", "BadQuery")
 
 
@@ -102,30 +103,32 @@ def test_conditions_read_no_files(here: Here) -> None:
         "1=1 -- x",
         "getenv('HOME') = ''",
     ):
-        refused = httpx.get(f"{here.url}/api/v1/documents", params={"where": where})
+        refused = httpx.get(f"{here.url}/api/v1/documents", params={"where": where}, timeout=60)
         assert refused.status_code == 400 and "root:" not in refused.text, where
 
 
 def test_what_is_too_large_or_too_long_is_refused_in_words(here: Here) -> None:
     body = b'{"text": "' + b"x" * (5 << 20) + b'"}'
-    refused = httpx.post(f"{here.url}/api/v1/attribute/read", content=body, headers={"content-type": "application/json"})
+    refused = httpx.post(
+        f"{here.url}/api/v1/attribute/read", content=body, headers={"content-type": "application/json"}, timeout=60
+    )
     assert refused.status_code == 413 and "at most" in refused.json()["error"]["message"]
     for name, value in (("where", "x" * 3000), ("page", "9" * 30), ("size", "1000000"), ("source", "a\x00b")):
-        refused = httpx.get(f"{here.url}/api/v1/documents", params={name: value})
+        refused = httpx.get(f"{here.url}/api/v1/documents", params={name: value}, timeout=60)
         assert refused.status_code == 400 and refused.json()["error"]["kind"] == "BadQuery", name
-    assert httpx.get(f"{here.url}/api/v1/documents", params={"nothing": "1"}).status_code == 400
-    assert httpx.get(f"{here.url}/api/v1/nothing").status_code == 404
+    assert httpx.get(f"{here.url}/api/v1/documents", params={"nothing": "1"}, timeout=60).status_code == 400
+    assert httpx.get(f"{here.url}/api/v1/nothing", timeout=60).status_code == 404
 
 
 def test_a_crowd_is_answered_or_told_to_try_again(here: Here) -> None:
-    """A hundred and fifty, sixty at once: every answer is whole, or says that there are too many."""
+    """Eighty, forty at once: every answer is whole, or says that there are too many."""
 
     def ask(n: int) -> tuple[int, str]:
         told = httpx.get(f"{here.url}/api/v1/documents", params={"page": 1 + n % 2}, timeout=60)
         return told.status_code, told.text
 
-    with ThreadPoolExecutor(60) as pool:
-        found = list(pool.map(ask, range(150)))
+    with ThreadPoolExecutor(40) as pool:
+        found = list(pool.map(ask, range(80)))
     assert {status for status, _ in found} <= {200, 503} and any(status == 200 for status, _ in found)
     assert all("Traceback" not in text for _, text in found)
     assert len({text for n, (status, text) in enumerate(found) if status == 200 and n % 2 == 0}) <= 1

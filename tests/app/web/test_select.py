@@ -115,7 +115,7 @@ def test_a_person_moves_the_slider_and_asks_why(chosen: Here, work: Path, browse
         page.keyboard.press("ArrowRight")
     page.wait_for_url("**percent=30.0**")
     page.wait_for_function(f"document.querySelector('h2').innerText !== {first!r}")
-    kept = httpx.get(page.url.replace("/select", "/api/v1/select")).json()["what_if"]["kept"]
+    kept = httpx.get(page.url.replace("/select", "/api/v1/select"), timeout=60).json()["what_if"]["kept"]
     page.get_by_role("heading", name=f"{kept} of ").wait_for()
     page.get_by_role("img", name="Shares by source before and after").locator("svg").wait_for()
     doc = pq.read_table(next((work / "picked" / "selection").glob("part-*"))).column("doc_id")[0].as_py()
